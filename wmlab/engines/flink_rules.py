@@ -1,7 +1,7 @@
 """The rules for a Flink job: which of its sources, subtasks or partitions holds the watermark, by what each has sent.
 
-Flink reports the watermark that each operator has got and sent, and that of each split of a source, so the holder is
-found and not guessed. How late rows are is not in its metrics. An instance that is idle by a timeout, or has ended,
+Flink reports the watermark that each operator has received and sent, and that of each split of a source. So the holder
+is found and not guessed. How late rows are is not in its metrics. An instance that is idle by a timeout, or has ended,
 holds nothing and is left out everywhere (`Job.is_live`).
 """
 

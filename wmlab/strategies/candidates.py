@@ -6,7 +6,7 @@ B behind the X that it meets. The bound is the least that keeps the target on th
 records that may be late there, one standard error fewer are, k - sqrt(k), since another k would differ by as much.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
-writers at the end of the first half, each a multiple of the one before, or are a little longer than a quantile of the
+writers at the end of the first half. Each is a multiple of the one before, or a little longer than a quantile of the
 silences; around the best one the steps become smaller.
 """
 

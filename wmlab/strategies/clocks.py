@@ -5,13 +5,14 @@ A record is *ahead* if its event time is after its arrival, by more than clocks 
 that was never set gives 1970. A writer in another time zone is not older. Both kinds have wrong times.
 
 How far ahead is too far follows from the log. With d = event time - arrival, and q(s) its quantile at the share s, a
-record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits. These are
-quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays with an
-exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
+record is ahead above a limit: if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits.
+These are quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays
+with an exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
 
-A writer is *silent* where it sends nothing for more than ten times its usual gap, the 90% quantile of the times between
-its arrivals, and for more than a twentieth of the log. Its silence ends with its next record, or with the log. Writers
-*come and go* if more than half of at least four are silent when the log ends: visitors, vehicles, sessions.
+A writer is *silent* where it sends nothing for more than ten times its usual gap, and for more than a twentieth of the
+log. The usual gap is the 90% quantile of the times between its arrivals. Its silence ends with its next record, or with
+the log. Writers *come and go* if more than half of at least four are silent when the log ends: visitors, vehicles,
+sessions.
 
 A writer is *behind* if nine of ten of its records are later than the delays of the log explain. That is also said of a
 writer that is behind the others by a whole number of quarter hours, and by ten times the spread of both: then its clock

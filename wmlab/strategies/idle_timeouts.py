@@ -7,9 +7,10 @@ rule `RisingWave` here.
 
 The larger the timeout, the more inputs are active and the lower is the watermark, at each moment. So a record is late
 for all timeouts below some length, and for no other: one pass finds that length for each record, exactly, and no
-timeout has to be run. Let v be the event time of a record plus the bound. The watermark has been above v before it if
-at some moment all inputs whose largest time was at most v were idle, while another input was beyond v. At that moment
-their least silence was longer than the timeout; so the length is the longest that this least silence has been.
+timeout has to be run. Let v be the event time of a record plus the bound. The watermark has been above v before it
+under one condition: at some moment all inputs with a largest time of at most v were idle, while another input was
+beyond v. At that moment their least silence was longer than the timeout; so the length is the longest that this least
+silence has been.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Candidates on the half of a log that their choice has not seen: what each loses there, its lag, and their intervals.
 
 Intervals are at 95%, around the value on the half. They are those of sectioning (Asmussen and Glynn, Stochastic
-Simulation, 2007, III.5): of 8 blocks of the half, as long as each other, the deviations of their values from that of
-the half show how steady the log is. Of few late records the interval of a share is that of Wilson as well, which is not
-empty where none is late.
+Simulation, 2007, III.5): the half has 8 blocks of one length. The deviations of their values from that of the half show
+how steady the log is. Of few late records the interval of a share is that of Wilson as well, which is not empty where
+none is late.
 """
 
 from __future__ import annotations

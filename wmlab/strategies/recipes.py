@@ -1,9 +1,9 @@
 """How engines write a watermark: the line of a program, or that the engine cannot have it, and what it has instead.
 
-Only what an engine has is a recipe. Flink, Spark, Kafka Streams and Beam have a constant bound. A watermark that waits
-for each writer is a watermark for each split of a source in Flink and Beam, if each writer has a partition of its own;
-Spark has the least over streams, without an idle timeout; the stream time of Kafka Streams is the largest time of all
-partitions of a task. No engine has a guard, a conformal bound or a moving percentile as a setting.
+Only what an engine has is a recipe. Flink, Spark, Kafka Streams and Beam have a constant bound. In Flink and Beam, a
+watermark that waits for each writer is one for each split of a source, if each writer has its own partition; Spark has
+the least over streams, without an idle timeout; the stream time of Kafka Streams is the largest time of all partitions
+of a task. No engine has a guard, a conformal bound or a moving percentile as a setting.
 
 A line names the event time as the log does. Engines want a timestamp: where the column is a number or a text, or
 inside another one, the line begins with a column that is computed from it.

@@ -7,9 +7,9 @@ of a fixed window is lost if and only if X > deadline, where `deadline` is the l
 allowed lateness; for a window of one instant that is its event time.
 
 A session has no end of its own: a record at t joins the sessions of its key that are at most the gap away and are still
-taken, and what they become together is dropped only if its end, the last time plus the gap, has been reached. So a
-record that comes behind its own end is kept where it joins a session that goes on. Source: `WindowOperator` and
-`MergingWindowSet` of Flink 2.3; sessions that touch are one, as in Flink, Kafka Streams and Spark.
+taken. The joined session is dropped only if its end, the last time plus the gap, has been reached. So a record that
+comes behind its own end is kept where it joins a session that goes on. Source: `WindowOperator` and `MergingWindowSet`
+of Flink 2.3; sessions that touch are one, as in Flink, Kafka Streams and Spark.
 """
 
 from __future__ import annotations

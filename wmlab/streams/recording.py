@@ -94,10 +94,10 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         """One verdict per invariant, I1 to I12, or of those named in `only`: check("I1", "I6").
 
         It needs no Spark: the rules run in memory, and of the events one part at a time is there. I14, on what a run
-        comes to at rest, and I15, which is I6 for events with the time of the bound, too, are judged if they are named.
-        A verdict says whether the invariant holds, and what it leaves out,
-        and has the rows that prove a violation. Raises `ModelError` for a name that is none. A Spark session before the
-        names, as in the version before, is not used, which the answer notes; the next version refuses it.
+        comes to at rest, is judged if it is named. So is I15, which is I6 for events with the time of the bound, too. A
+        verdict says whether the invariant holds, and what it leaves out, and has the rows that prove a violation.
+        Raises `ModelError` for a name that is none. A Spark session before the names, as in the version before, is not
+        used, which the answer notes; the next version refuses it.
         """
         from wmlab.streams.checks import in_memory
 

@@ -29,11 +29,12 @@ MEASURES: Final = {
     "late": "events below a lower bound given before",
     "unsafe_ms": "time in which the lower bound was unsafe (ms)",
 }
-"""The measures of a run and how they are written. Lag is clock minus lower bound of the newest watermark, averaged over
-the time from the first watermark to the end of the run in which a bound is known; upper minus lower is averaged over
-the same time. The lower bound is unsafe while it is above an event that is still to come. What readers saw is behind
-that by what they had still to read, by the time that reading takes, and by that between two of their looks; it is the
-lag that `wm.chart.lag` draws."""
+"""The measures of a run and how they are written. Lag is clock minus lower bound of the newest watermark. It is
+averaged over the time from the first watermark to the end of the run in which a bound is known; upper minus lower is
+averaged over the same time. The lower bound is unsafe while it is above an event that is still to come. What readers
+saw is behind that by what they had still to read. Add the time that reading takes, and that between two of their looks;
+it is the lag that `wm.chart.lag` draws.
+"""
 
 
 def measured_run(recording: Recording, stream: str | None) -> tuple[BoundSteps, Measures]:

@@ -1,8 +1,8 @@
 """A job at one moment, as known by then: its levels of coalescing, and what keeps a watermark from a value.
 
-At every level the inputs that count and are below the value hold it; of these each is followed to what
-feeds it, up to the partition of a source, a queue, a vertex with work in flight, or an input that has no such key. A
-join needs both of its sides: for the watermarks of the key, and for those that raise its limit.
+At every level the inputs that count and are below the value hold it; of these each is followed to what feeds it, up to
+one that holds. It is the partition of a source, a queue, a vertex with work in flight, or an input that has no such
+key. A join needs both of its sides: for the watermarks of the key, and for those that raise its limit.
 
 An input is excluded when it is idle. That releases the value only if some other input has reached it; and never
 across a join, to which idle inputs make no difference.

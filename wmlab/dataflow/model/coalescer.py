@@ -67,8 +67,8 @@ class Coalescer:
     def step(self, index: int, item: Item) -> int | None:
         """What comes on an input; returns the coalesced watermark if it moves. The key of an item is not looked at.
 
-        Raises `JobFailedError` for a watermark that is not above the one before on its input, for anything but a row
-        after the end, and for a second end.
+        Raises `JobFailedError` for a watermark that is not above the one before on its input. It does so for anything
+        but a row after the end, and for a second end.
         """
         if type(item) is tuple:
             self.wake(index)
@@ -147,9 +147,9 @@ class KeyedCoalescer:
     def step(self, index: int, item: Item) -> EmittedItems:
         """What comes on an input; returns what that emits, watermarks by ascending key before an idle message.
 
-        Raises `JobFailedError` for a watermark that is not above the one before of its key on its input, for an idle
-        message or a watermark after the end, and for a second end; `ModelError` for an input that is not there. An item
-        that is refused changes nothing.
+        Raises `JobFailedError` for a watermark that is not above the one before of its key on its input. It does so for
+        an idle message or a watermark after the end, and for a second end; `ModelError` for an input that is not there.
+        An item that is refused changes nothing.
         """
         if not 0 <= index < self.inputs:
             raise ModelError(f"there is no input {index}, only {self.inputs} of them", remedy="Count inputs from 0.")

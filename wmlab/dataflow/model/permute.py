@@ -1,6 +1,6 @@
 """Every order in which the items of several inputs can be coalesced, and the distinct outputs that come of it.
 
-The order within an input is kept. Two orders that lead to the same state with the same output have the same future, so
+The order within an input is kept. Two orders that lead to the same state with the same output have the same future. So
 they are followed together, each output with the number of its orders; far fewer states than orders have to be visited.
 
 Source: "Keyed watermark support", Handling of keyed idle messages (the result must not depend on the order in which

@@ -205,8 +205,8 @@ class WindowProcessor(_Aggregation[FrameStore]):
     def row(self, values: RowValues, edge: int) -> None:
         """It goes into its frame.
 
-        Raises `JobFailedError` at the state limit, when the count would reach it, and for a row on time of which a
-        window begins below -2^63 or ends above 2^63 - 1. Source: upstream class `SlidingWindowP`.
+        Raises `JobFailedError` at the state limit, when the count would reach it. A row on time of which a window
+        begins below -2^63 or ends above 2^63 - 1 raises it, too. Source: upstream class `SlidingWindowP`.
         """
         time, state, slide = row_time(values, self.time_on(edge)), self.state, self.shape.slide
         frame = time - time % slide + slide

@@ -1,7 +1,7 @@
 """Charts of a log, and of strategies over it.
 
-They show who sends when, what a lower latency costs, where a watermark stands while records arrive, and how far the two
-bounds of Pravega are apart.
+They show who sends when, and what a lower latency costs. They show where a watermark is while records arrive, and how
+far the two bounds of Pravega are apart.
 
 An axis leaves out few far values (`wmlab.core.charts.axis.shown_range`), and the chart says how far they are.
 """

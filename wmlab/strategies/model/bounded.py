@@ -1,8 +1,8 @@
 """The largest event time less a constant; and the perfect watermark, the yardstick, which knows what is still to come.
 
 With m the largest event time so far, X = m - B. The same rule under three names: Flink's
-`BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), the stream time of Kafka Streams less the grace of a
-window, and the delay of a Spark watermark over batches of one record, before an operator with windows.
+`BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), and the stream time of Kafka Streams less the grace of
+a window. It is also the delay of a Spark watermark over batches of one record, before an operator with windows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conformal inference: a bound that is steered by a wanted share of late records.
 
-At each record alpha, the share of latenesses that the bound may leave out, grows a little if the record was on time and
-shrinks a lot if it was late. No assumption is made on how latenesses are distributed or drift.
+Alpha is the share of latenesses that the bound may leave out. At each record it grows a little if the record was on
+time, and shrinks a lot if it was late. No assumption is made on how latenesses are distributed or drift.
 
 With N the records after the warm-up and alpha_1 = `target`, always
 

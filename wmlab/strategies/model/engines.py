@@ -151,8 +151,9 @@ class Quix(Strategy[dict[str, int]]):
 
 
 DelayRule = Literal["fixed", "beam_40176"]
-"""`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
-a record blocks the watermark for ever."""
+"""`beam_40176`: a partition moves with the wall clock only after a record with a time above 0. So one that never had
+a record blocks the watermark for ever.
+"""
 
 
 @dataclass(slots=True)

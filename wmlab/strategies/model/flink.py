@@ -4,9 +4,9 @@ Watermarks are Flink's own here, inclusive: W says that nothing with a time of a
 at probes only, which come every `pipeline.auto-watermark-interval`.
 
 What an operator does with a row of time t at W differs, and a strategy knows no operator: X = W + 1 is that of windows
-without allowed lateness, which drop a row if its windows have their last instant at or before W, and of CEP, which
-drops t <= W. An interval join of DataStreams drops t < W only, so it keeps a row that is late here, at t = W. A process
-function drops nothing by itself.
+without allowed lateness, which drop a row if its windows have their last instant at or before W. It is also that of
+CEP, which drops t <= W. An interval join of DataStreams drops t < W only, so it keeps a row that is late here, at t =
+W. A process function drops nothing by itself.
 
 Source: `WatermarksWithIdleness`, `WatermarkOutputMultiplexer` and `StatusWatermarkValve` of Flink 2.3.0;
 `WindowOperator.isWindowLate`, `CepOperator.processElement` and `IntervalJoinOperator.isLate`. A rule named

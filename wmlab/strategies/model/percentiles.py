@@ -95,8 +95,8 @@ class SlidingWindow:
     def bound(self, share: float) -> int:
         """The quantile at `share` when one more value counts that is above all; the largest value stands for that one.
 
-        The next value is at most this with a probability of at least `share`, if all come in an order that does not
-        matter and there are enough of them: the quantile of conformal prediction.
+        The next value is at most this with a probability of at least `share`, if their order does not matter and there
+        are enough of them: the quantile of conformal prediction.
         """
         count = len(self._ascending)
         return self._ascending[min(count, rank(share, count + 1)) - 1]

@@ -2,8 +2,8 @@
 
 `RunState` is a machine that takes the rows of a recording in their order; `RunWalk` drives it. Rows of one millisecond
 belong together: incidents first, then marks, then the cycle that read them, then what it appended. Rows of `incidents`
-come in pairs that begin and end a state: crash and restart, pause and resume. `ActiveFaults` goes through them in order
-and knows at each moment who is down, paused, silent or cut off, since when, and until when by the script.
+come in pairs that begin and end a state: crash and restart, pause and resume. `ActiveFaults` goes through them in
+order. It knows at each moment who is down, paused, silent or cut off, since when, and until when by the script.
 
 Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstream class `PeriodicWatermarking`.
 """

@@ -1,14 +1,14 @@
 """Two-sided time bounds of positions: what event times can still come behind a position, and what lies before it.
 
 A fresh tracker (`wmlab.streams.model.window.Tracker`) that is given one position and the complete log gives both. Per
-segment the answer is constant on intervals of offsets, and for all segments that nobody knows on intervals of ids, so
-the question is a lookup in a broadcast table, which has a row for each segment and one for all others of a stream. In
-the numbers of its row a position finds the last interval to start at or before its offset. No position is sorted,
-shuffled or sent to Python, and the search is compiled.
+segment the answer is constant on intervals of offsets, and for all unknown segments on intervals of ids. So the
+question is a lookup in a broadcast table, which has a row for each segment and one for all others of a stream. In the
+numbers of its row a position finds the last interval to start at or before its offset. No position is sorted, shuffled
+or sent to Python, and the search is compiled.
 
-A fresh tracker stops at the first watermark that is ahead of the position. Seen from one segment, only a watermark
-that reaches further than all before it can be that first one, so each such step begins a new interval of offsets.
-This holds for cuts that move back too (Pravega's own algorithm can make them).
+A fresh tracker stops at the first watermark that is ahead of the position. Seen from one segment, only a watermark that
+reaches further than all before it can be that first one. So each such step begins a new interval of offsets. This holds
+for cuts that move back too (Pravega's own algorithm can make them).
 
 Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
 """

@@ -1,9 +1,9 @@
 """Two-sided time bounds of reader groups, at every moment at which they can change.
 
-That is at every version of a group's state, and, for a reader that knows only what was emitted by then, whenever a
-watermark becomes visible to a group that stands where it was. Between two rows of a group nothing changes.
+That is at every version of a group's state. For a reader that knows only what was emitted by then, it is also whenever
+a watermark becomes visible to a group that has not moved. Between two rows of a group nothing changes.
 
-A group's tracker compares its whole open position with a watermark, so no segment can answer alone, and it never moves
+A group's tracker compares its whole open position with a watermark, so no segment can answer alone. It never moves
 back, so no version can either: the rule is sequential, and the model follows each group in one task
 (`wmlab.streams.model.window.follow_group`).
 

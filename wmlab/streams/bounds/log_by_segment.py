@@ -5,10 +5,10 @@ then its offset decides; or it names only older segments over those keys, then e
 or only newer ones, then none is; or both, then the answer is "mixed" whatever the offset. A segment of unknown range
 overlaps every other.
 
-What a cut names is one number per watermark and segment. The rest depends on which segments the cut names and on
-nothing else, so it is worked out once per run of consecutive watermarks that name the same segments, about one run
-per epoch. Everything is in columns: this runs on Spark's executors, over logs of millions of watermarks. The log and
-the segments of a stream get there in one DataFrame; `seq` is null in the rows of segments.
+What a cut names is one number per watermark and segment. The rest depends only on which segments the cut names. So it
+is worked out once per run of consecutive watermarks that name the same segments, about one run per epoch. Everything is
+in columns: this runs on Spark's executors, over logs of millions of watermarks. The log and the segments of a stream
+get there in one DataFrame; `seq` is null in the rows of segments.
 
 Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl` (compare).
 """

@@ -2,7 +2,7 @@
 
 The perfect watermark is the smallest event time still to come. What is still to come after an offset of a segment is
 the rest of the segment and everything in its descendants. Minima are taken per cell of a segment first, then over all
-that follows a cell, then inside the position's own cell, so that no task sees a whole segment.
+that follows a cell, then inside the position's own cell. So no task sees a whole segment.
 """
 
 from __future__ import annotations

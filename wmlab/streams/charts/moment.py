@@ -1,9 +1,9 @@
 """The chart of a moment: the key space with the newest cut, and below it what writers noted and readers see.
 
-All panels have one axis of time, on which the moment is a line. An offset lies where the segment became that long: so
-a stream cut or a reader's position is left of the moment by what was written since. Times that were noted or are seen
-lie where the axis has them. Where event times are not on the scale of the clock, the axis has event times only, and an
-offset lies at the largest event time up to there.
+All panels have one axis of time, on which the moment is a line. An offset lies where the segment became that long: so a
+stream cut or a reader's position is left of the moment by what was written since. Times that were noted or are seen lie
+where the axis has them. Where event times are not on the scale of the clock, the axis has event times only. An offset
+then lies at the largest event time up to there.
 
 Source: PDP-33, Stream Cuts, Watermark Computation and Watermarking in the Reader.
 """

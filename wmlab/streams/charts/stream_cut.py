@@ -1,8 +1,8 @@
 """Charts of the key space: over time with its segments and cuts, and how one stream cut of a watermark came about.
 
 A cut names an offset in every segment it crosses. Over time it is drawn where the segment had that offset, that is when
-the event that ends there was appended; so a cut is a line that crosses all keys once, left of the moment at which it
-was emitted by as much as the watermark lagged. The steps to one cut are those that the run's own algorithm takes
+the event that ends there was appended; so a cut is a line that crosses all keys once. It is left of the moment at which
+it was emitted by as much as the watermark lagged. The steps to one cut are those that the run's own algorithm takes
 (`model.cut.stream_cut`), on what the recorded watermark counted.
 
 Source: PDP-33, Stream Cuts and Watermark Computation, `computeGreatestUpperBound` and `computeStreamCut`.

@@ -1,7 +1,7 @@
 """What the invariants take of the events, reduced batch by batch.
 
-The table of events is the only one that may not fit into memory. Of it I6 takes how many events were delivered under a
-lower bound that had been shown, and how many were late in each millisecond, with one of these; I11 takes when the
+The table of events is the only one that may not fit into memory. I6 takes how many events were delivered under a lower
+bound that had been shown. It also takes how many were late in each millisecond, with one of these; I11 takes when the
 newest event was appended up to each offset of a cut. Both come from one scan.
 
 An event counts when a reader of the group first reads it; whatever is read again proves nothing. A bound counts from

@@ -4,18 +4,18 @@ One object is the whole state, with a part for each stream that the group reads.
 the place of the state if that has still the revision that was copied; when somebody else was faster, it is made again
 on a copy of the newer state. So a state that somebody has seen never changes, and a reader may know an older one.
 
-Every segment of a group has a last-read offset, owned or not. It is overwritten when its reader publishes or
-releases it, and left alone when the reader disappears. A finished segment is read no more, and a successor appears
-at offset 0 once all its predecessors have finished. Until then the finished segment still says where the group is at
-these keys: it counts in the position, at its end, and so does one that has no successors. (Upstream forgets it at once;
-then the upper bound may be below a time noted before the location, which PDP-33, Event Reader API Changes, excludes,
-and it depends on the moments at which a reader has looked.) The design text shares times
-instead: a map from reader to the time of the last watermark that it has passed with its own segments and those nobody
-owns; the group is at the minimum. A reader without segments is not in the map. Next to its time each reader has its
-upper bound there. An entry changes when its reader has passed a later cut, so nobody takes the group's time back:
+Every segment of a group has a last-read offset, owned or not. It is overwritten when its reader publishes or releases
+it, and left alone when the reader disappears. A finished segment is read no more, and a successor appears at offset 0
+once all its predecessors have finished. Until then the finished segment still says where the group is at these keys: it
+counts in the position, at its end, and so does one that has no successors. (Upstream forgets it at once; then the upper
+bound may be below a time noted before the location, which PDP-33, Event Reader API Changes, excludes. It also depends
+on the moments at which a reader has looked.) The design text shares times instead: a map from reader to the time of the
+last watermark that it has passed with its own segments and those nobody owns; the group is at the minimum. A reader
+without segments is not in the map. Next to its time each reader has its upper bound there. An entry changes when its
+reader has passed a later cut, so nobody takes the group's time back:
 
-- Who gives a segment back, reads it to its end or disappears leaves its time to all others, as they count what nobody
-  owns as their own. An entry that was later becomes this one.
+- A reader that gives a segment back, reads it to its end or disappears leaves its time to all others. They count as
+their own what nobody owns. An entry that was later becomes this one.
 - Who comes to the map begins with the time of the group, up to which all segments have been read that nobody owned.
 - While nobody is in the map, the group keeps the time of the last who was.
 
@@ -28,8 +28,7 @@ there; the implementation leaves that out. `generation` grows with every reset: 
 
 A reader's load is the sum over its segments of a weight: one each, the bytes that remain to be read, or how far the
 segment's time is behind, on top of a weight for being there. A reader gives a segment back when the larger of its load
-and that of the least loaded reader shrinks by it, and it gives the one with which it shrinks most, of several the
-lightest.
+and that of the least loaded reader shrinks by it. It gives the one with which it shrinks most, of several the lightest.
 
 Source: PDP-33, Client Changes (reader group state, getCheckpoint, getStreamCut), and PDP-33, Future Possibilities
 (rebalancing by time instead of bytes); upstream classes `ReaderGroupState` and its updates, `PositionImpl`,

@@ -180,8 +180,8 @@ class StreamHistory:
         """The history after sealing active segments and replacing them, by a count of even parts or given ranges.
 
         New numbers continue after the highest of the active epoch. Raises `ModelError` when a sealed segment is not
-        active, when the new ranges do not cover exactly the sealed keys, or when a count is given for segments that
-        do not adjoin.
+        active, or when the new ranges do not cover exactly the sealed keys. A count for segments that do not adjoin
+        raises it, too.
         """
         wanted = dict.fromkeys(sorted(as_segment_id(segment) for segment in seal))
         if not wanted or not wanted.keys() <= set(self.active.ids):

@@ -8,7 +8,7 @@ The log is written first, so the index may be shorter: after a crash between the
 is about to write. The next append fills in the records that are missing since the index was last written. The questions
 look at the tail of the log themselves, so they never miss an entry.
 
-Each design of the read side gives the time bounds that a reader could know at a position and a clock time, and says
+Each design of the read side gives the time bounds that a reader could know at a position and a clock time. It also says
 what it costs.
 
     design                    who joins the times of the writers      what is stored

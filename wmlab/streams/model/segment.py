@@ -1,10 +1,10 @@
 """Segments: what a stream is divided into, how they are named, and the ranges of keys they divide among them.
 
-A segment's 64-bit id is epoch * 2^32 + number, so that of two segments over the same key the later one has the larger
-id. People write it as "number@epoch".
+A segment's 64-bit id is epoch * 2^32 + number. So of two segments over the same key the later one has the larger id.
+People write it as "number@epoch".
 
 Key ranges are half-open intervals of the key space [0, 1) with exact rational bounds. Pravega computes the ranges of a
-new stream in doubles; for 49, 98, 103 and 79 other counts up to 1000 the last range then ends just below 1 and its
+new stream in doubles; for 49, 98, 103 and 79 other counts up to 1000 the last range then ends just below 1. Its
 completeness test can never succeed. `even_ranges` offers both arithmetics.
 
 The hash of a routing key is not Pravega's; it keeps what matters to watermarks: it is stable, equal keys go to the same

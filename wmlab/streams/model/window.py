@@ -1,12 +1,12 @@
 """Time windows: what a reader knows about event time from the position of its group.
 
-A watermark is passed when every open segment of the group is at or beyond its cut. The lower bound is that of the
-last watermark passed. The upper bound is that of the first one that is ahead everywhere it can be compared or, while
-the log has none, of the last one that is neither passed nor ahead: upstream takes the last watermark in flight. Either
-is None while no such watermark is known, or where it is an end of known time. From such an end to the next watermark
-both are None (PDP-33, Config Changes: readers "will receive a null"), whatever is ahead; and while one lies between the
-last watermark passed and the one ahead, the upper bound is. The tracker works in the background, one position at a
-time: of those that arrive meanwhile only the newest is kept.
+A watermark is passed when every open segment of the group is at or beyond its cut. The lower bound is that of the last
+watermark passed. The upper bound is that of the first one that is ahead everywhere it can be compared. While the log
+has none, it is that of the last one that is neither passed nor ahead: upstream takes the last watermark in flight.
+Either is None while no such watermark is known, or where it is an end of known time. From such an end to the next
+watermark both are None (PDP-33, Config Changes: readers "will receive a null"), whatever is ahead; and while one lies
+between the last watermark passed and the one ahead, the upper bound is. The tracker works in the background, one
+position at a time: of those that arrive meanwhile only the newest is kept.
 
 Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream classes `WatermarkReaderImpl`,
 `TimeWindow` and `LatestItemSequentialProcessor`.

@@ -1,7 +1,7 @@
 """The actions of a script in a simulated run: a method for each kind, which also writes its row of `incidents`.
 
 An action that finds nobody to act on, such as a writer that has crashed, writes that down and does nothing else. One
-that waits for a moment, such as a point in a cycle, says so at the end of the run if that has not come.
+that waits for a moment, such as a point in a cycle, says so at the end of the run if that never came.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ marks, one position at a time; of those that come meanwhile only the newest is k
 what the reader owns and what nobody owns; its window goes into the shared map, whose minimum is the lower bound.
 
 Without a network a reader has what is in the segment store at once. Else it asks for the events of its segments and for
-the marks, all at the same time, and goes on with what the store had when the requests came there.
+the marks, all at the same time. It goes on with what the store had when the requests came there.
 
 Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroupStateManager` and
 `WatermarkReaderImpl` with its `LatestItemSequentialProcessor`.

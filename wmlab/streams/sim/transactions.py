@@ -6,11 +6,11 @@ before its marks are noted, and its marks are noted before its transactions are 
 the stores and every step may be done again: after a crash, by the same controller or another one. One whose session has
 ended may still be at work while its successor is; a step for a batch that is done finds that out and stops.
 
-A scale in steps is done here, too: the old segments are sealed one after the other, while the new ones are open.
-Its state is in the stores, as that of a batch: the new epoch is written, and each segment is sealed or not. Sealing a
-sealed segment changes nothing, so a controller that fails between two seals leaves the scale half done, and it, or the
-one that takes over, begins with the first segment again. Until then no transactions are committed, and no other change
-of the segments begins.
+A scale in steps is done here, too: the old segments are sealed one after the other, while the new ones are open. Its
+state is in the stores, as that of a batch: the new epoch is written, and each segment is sealed or not. Sealing a
+sealed segment changes nothing. So a controller that fails between two seals leaves the scale half done. It, or the one
+that takes over, begins with the first segment again. Until then no transactions are committed, and no other change of
+the segments begins.
 
 Source: PDP-33, "Controller Changes", "Server Changes" and "Writer Marks" (transaction writers); upstream classes
 `StreamTransactionMetadataTasks`, `TxnSweeper` and `CommitRequestHandler`. Of scales: PDP-33, "Watermark Computation"
