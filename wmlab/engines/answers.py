@@ -196,8 +196,11 @@ class EngineLog:
 
     source: str
     reports: Lines
+    """The reports of the engine, in the order in which they came."""
     renew: Callable[[Lines], Lines] | None = field(default=None, repr=False)
+    """Asks the engine again; None: the log is of a file."""
     view: Callable[[EngineLog, int], Any] | None = field(default=None, repr=False)
+    """What `watch` redraws."""
 
     def again(self) -> EngineLog:
         """The log with what the job reports now; raises `EngineError` for that of a file, or without an answer."""

@@ -58,19 +58,24 @@ class Advice(Answer):
     """
 
     name: str
+    """The name of the log."""
     target: float
     strategy: Strategy[Any]
     windows: Windows | None
     unseen: Outcome
     missed_range: tuple[float, float]
+    """The smallest and largest share missed on the unseen half, at 95%."""
     lag_ms: int
     lag_range: tuple[int, int]
+    """The smallest and largest median lag on the unseen half at 95%, in ms."""
     unseen_from: int
     whole: Outcome
     bound_ms: int
     settings: Mapping[str, Setting]
     reason: str
+    """Why this strategy, as a sentence."""
     assumed: tuple[str, ...]
+    """What the advice assumes about the log."""
     findings: tuple[Finding, ...]
     judged: tuple[Outcome, ...]
     by_key: Outcome | None

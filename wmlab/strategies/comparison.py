@@ -83,15 +83,23 @@ class Outcome:
     """
 
     strategy: Strategy[Any]
+    """The strategy."""
     rows: int
+    """The number of records."""
     late: int
     worst_late_share: float
     late_by_max_ms: int
+    """By how much the latest record was late, in ms."""
     lag_p50_ms: int | None
+    """The median lag, in ms; None: no watermark."""
     lag_p95_ms: int | None
+    """The 95% quantile of the lag, in ms."""
     lag_max_ms: int | None
+    """The largest lag, in ms."""
     gap_p50_ms: int | None
+    """The median of P - X, in ms; P is the perfect watermark."""
     gap_p95_ms: int | None
+    """The 95% quantile of P - X, in ms."""
     unsafe_share: float
     held_share: float
     stall_ms: int
@@ -147,9 +155,12 @@ class Comparison(TableAnswer[Outcome]):
     """One outcome for each strategy, in the order in which they were given; `until_ms` is when the clock ends."""
 
     trace: Trace
+    """The log."""
     windows: Windows | None
+    """The windows in which losses count; None: only lateness counts."""
     until_ms: int
     outcomes: tuple[Outcome, ...]
+    """One outcome a strategy, in the order in which they were given."""
     paths: tuple[PathOfX, ...] = field(repr=False)
     """For each strategy the X that each record meets, and the X after it."""
 

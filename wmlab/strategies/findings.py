@@ -71,8 +71,11 @@ class Finding:
     """
 
     kind: FindingKind
+    """The kind, such as "copies" or "wrong times"."""
     text: str
+    """What was found, as a sentence."""
     remedy: str = ""
+    """What to do about it."""
     count: int = 0
     writers: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()

@@ -80,13 +80,18 @@ class Idleness(Answer):
     """
 
     name: str
+    """The name of the log."""
     rows: int
+    """The number of records."""
     by: InputsBy
+    """What turns idle: a writer, or a key of the log."""
     bound_ms: int
+    """The bound on the disorder of each input, in ms."""
     silences_ms: Int64Array
     late_below_ms: Int64Array
     late_anyway: int
     holds: Holds
+    """How long silent inputs held the watermark."""
     inputs: Mapping[str, Idleness] = field(default_factory=dict)
     schema: ClassVar[pa.Schema] = pa.schema(
         [

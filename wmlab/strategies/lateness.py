@@ -41,7 +41,9 @@ class Knee(NamedTuple):
     """A bound, ms, that loses little more than one with a far longer lag, and its late share, from 0 to 1."""
 
     bound_ms: int
+    """The bound, in ms."""
     late_share: float
+    """The share of late records with that bound."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -55,11 +57,15 @@ class LatenessCurve(Answer):
     """
 
     name: str
+    """The name of the log."""
     rows: int
+    """The number of records."""
     lateness: Int64Array
     above: Int64Array
+    """How many records are late by at least each of `lateness`."""
     base_lag_ms: int
     by: str | None = None
+    """What has its own curve in `groups`: each writer or each key; None: nothing."""
     groups: Mapping[str, LatenessCurve] = field(default_factory=dict)
     windows: Windows | None = None
     schema: ClassVar[pa.Schema] = pa.schema({"bound_ms": pa.int64(), "late": pa.int64(), "late_share": pa.float64()})

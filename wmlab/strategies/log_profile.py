@@ -42,7 +42,9 @@ class Profile(TableAnswer[Any]):
 
     log: Trace
     of_log: LogFindings = field(repr=False)
+    """What the log has, and what is wrong with it."""
     ids: Any = field(repr=False)
+    """The `id` of `profile`: the column by which copies are recognized."""
 
     entries = "writers_listed"
     columns: ClassVar[dict[str, str]] = {

@@ -43,6 +43,7 @@ class Windows:
     slide_ms: int | None = None
     gap_ms: int | None = None
     allowed_lateness_ms: int = 0
+    """How long after its end a window still takes rows, in ms."""
 
     def __str__(self) -> str:
         if self.gap_ms is not None:

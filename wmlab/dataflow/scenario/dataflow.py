@@ -65,15 +65,19 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
+    """The dataflow's name, which its recordings and charts show."""
     _: dataclasses.KW_ONLY
     vertices: Annotated[tuple[AnyVertex, ...], Field(min_length=1, max_length=10_000)]
+    """The vertices, sources and sinks among them."""
     edges: Edges
+    """The edges, as values or as texts such as "a -> b -> c"."""
     rules: Rules = "sound"
     mode: Option[Literal["design", "hz"]] = UNSET
     deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
     guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
     snapshot_every_ms: Period | None = None
     faults: tuple[AnyFault, ...] = ()
+    """What goes wrong in the run."""
     duration_ms: Period = 120_000
     start_ms: Ms = 0
     queue_size: Size = 1_024

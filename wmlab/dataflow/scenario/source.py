@@ -50,9 +50,11 @@ class EventTime:
     """
 
     column: Column
+    """The column that has the event time, in ms."""
     _: KW_ONLY
     key: Key = 0
     policy: Literal["lag", "real_time", "lower_bound"] | Function = "lag"
+    """How watermarks are made of the event times."""
     lag_ms: Ms = 0
 
     def _problems(self) -> Iterator[Problem]:
@@ -135,6 +137,7 @@ class Source(Vertex):
     idle_timeout_ms: Ms = IDLE_TIMEOUT_MS
     frame_ms: Ms = 1
     poll_ms: Period = 100
+    """How often an instance looks for new rows, in ms."""
     ends: Flag = False
 
     @property

@@ -164,6 +164,7 @@ class Vertex:
 
     kind: ClassVar[str]
     name: Name
+    """The vertex's name, which edges, answers and charts use."""
     _: KW_ONLY
     parallelism: Copies = 1
 

@@ -121,6 +121,7 @@ class AdwinWatermark(Strategy[Chunk]):
     late_share: ShareBetween
     factor: PositiveReal = 0.5
     delta: PositiveReal = 1.0
+    """The sensitivity of ADWIN at the start."""
     warm_up: Positive = 1_000
 
     def start(self) -> Chunk:

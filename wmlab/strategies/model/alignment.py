@@ -199,6 +199,7 @@ class Alignment:
     buffer: NotNegative = 0
     writers: tuple[str, ...] = ()
     rule: AlignmentRule = "fixed"
+    """The version of the rule, with or without the error of a report."""
 
     def __post_init__(self) -> None:
         require_parameters(self)

@@ -68,6 +68,7 @@ class PerfectWatermark(Strategy[int]):
     """
 
     event_times: tuple[int, ...] = field(repr=False)
+    """The event times of the whole log, in the order of arrival, in ms."""
     least: tuple[int, ...] = field(repr=False)
     """The least event time from each row of the log on; `END` behind the last."""
 

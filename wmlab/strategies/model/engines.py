@@ -180,6 +180,7 @@ class LimitedDelay(Strategy[DelayState]):
     delay: NotNegativeMs
     writers: tuple[str, ...] = ()
     rule: DelayRule = "fixed"
+    """The version of the rule, with or without the error of a report."""
 
     def start(self) -> DelayState:
         return DelayState(dict.fromkeys(self.writers, UNKNOWN))

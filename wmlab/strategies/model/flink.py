@@ -191,6 +191,7 @@ class Flink(Strategy[FlinkState]):
     inputs: Literal["splits", "channels"] = "splits"
     writers: tuple[str, ...] = ()
     rule: FlinkRule = "fixed"
+    """The version of the rule for idle channels, with or without the error of a report."""
 
     @property
     def _task_rule(self) -> Literal["fixed", "flink_2_3_0"]:

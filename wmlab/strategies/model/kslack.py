@@ -114,6 +114,7 @@ class AQKSlack(Strategy[Steering]):
     mean: PositiveReal = 1.0
     variance: NotNegativeReal = 0.0
     max_k: Positive | None = None
+    """The largest slack, in ms; None: no limit."""
     rule: CoverageRule = "derived"
 
     def start(self) -> Steering:

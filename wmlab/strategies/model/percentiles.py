@@ -188,6 +188,7 @@ class ConfluentWatermark(Strategy[ConfluentState]):
     least_ms: NotNegativeMs = 50
     most_ms: NotNegativeMs = 7 * DAY_MS
     margins: tuple[tuple[int, int], ...] = ((250, 7 * DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000))
+    """Pairs of a number of records and the margin up to there, in ms."""
     idle_ms: PositiveMs | None = None
 
     def start(self) -> ConfluentState:

@@ -151,6 +151,7 @@ class SparkBatches(Strategy[SparkState]):
     rows: Positive | None = None
     streams: tuple[str, ...] = ()
     policy: WatermarkPolicy = "min"
+    """Which watermark counts where a query has several sources: the least or the largest."""
     late: Literal["previous", "current"] = "previous"
     operator: StatefulOperator = "window"
 

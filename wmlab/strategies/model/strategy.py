@@ -52,23 +52,31 @@ class Record(NamedTuple):
     """A record that arrives; times are integers of the log's unit, milliseconds where it has one."""
 
     event_time: int
+    """When it happened, in ms."""
     arrival_ms: int
+    """When it arrived, by the clock, in ms."""
     writer: str = ""
+    """The writer that sent it."""
     key: str = ""
+    """Its key, for strategies with a watermark for each key."""
 
 
 class Tick(NamedTuple):
     """The wall clock, for strategies that look at it: timers, periodic emission, idleness."""
 
     now_ms: int
+    """The clock, in ms."""
 
 
 class Status(NamedTuple):
     """A writer is idle from now on, or active again; what an engine hears from its source."""
 
     now_ms: int
+    """The clock, in ms."""
     writer: str
+    """The writer that turns idle or active."""
     idle: bool
+    """Whether it is idle from now on."""
 
 
 class EndOfInput(NamedTuple):
@@ -79,7 +87,9 @@ class SourceEnd(NamedTuple):
     """A source, which is a writer, sends nothing from now on: it has read all of its input, or it has `failed`."""
 
     now_ms: int
+    """The clock, in ms."""
     writer: str
+    """The writer that ends."""
     failed: bool = False
 
 

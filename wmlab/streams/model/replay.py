@@ -34,7 +34,9 @@ class Configuration(CycleRules):
     period_ms: int = 10_000
     start_delay_ms: int | None = None
     note_rule: NoteRule = "implementation"
+    """Which notes are accepted, as `note_rule` of a stream."""
     without: tuple[str, ...] = ()
+    """Writers whose marks are left out."""
 
     @property
     def delay_ms(self) -> int:

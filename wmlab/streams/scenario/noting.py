@@ -55,6 +55,7 @@ class Compute:
     """
 
     time: Annotated[Any, BeforeValidator(rule_over("clock", "earliest_open", "last_event_time", "max_event_time"))]
+    """The expression or the function that gives the noted time, in ms."""
 
 
 @tagged
