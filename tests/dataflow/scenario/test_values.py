@@ -306,7 +306,6 @@ SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"times": [flow.EventTime("t"), flow.EventTime("id")]}, "another column has watermark key 0 too"),
     ({"times": [flow.EventTime("t", policy="lower_bound")]}, "only a stream has a lower bound"),
     ({"partition_by": "p"}, "partition_by: no column is called 'p'"),
-    ({"frame_ms": 10, "frame_offset_ms": 10}, "must be below frame_ms, 10 (got 10)"),
     ({"writers": ["UA"]}, "only a trace has writers to choose from"),
     ({"where": "t +"}, "has 1 mistake:\n  where: is not an expression"),
     ({"where": "u > 1"}, "has 1 mistake:\n  where: no column is called 'u'; there are: t, id"),

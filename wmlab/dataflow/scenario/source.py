@@ -112,9 +112,8 @@ class Source(Vertex):
     configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
     upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
 
-    Watermarks are throttled to multiples of `frame_ms` above `frame_offset_ms`: 1 lets each through, 0 none.
-    `where` is a filter pushed into the source. With `ends` the
-    source ends after its last row.
+    Watermarks are throttled to multiples of `frame_ms`: 1 lets each through, 0 none. `where` is a filter pushed
+    into the source. With `ends` the source ends after its last row.
     """
 
     _: KW_ONLY
@@ -135,7 +134,6 @@ class Source(Vertex):
     api: Literal["core", "pipeline"] = "core"
     idle_timeout_ms: Ms = IDLE_TIMEOUT_MS
     frame_ms: Ms = 1
-    frame_offset_ms: Ms = 0
     poll_ms: Period = 100
     ends: Flag = False
 
@@ -180,9 +178,6 @@ class Source(Vertex):
                 f"is {IDLE_TIMEOUT_MS} in the Pipeline API; leave it out, or take api='core', which lets it be set"
             )
             yield Problem(("idle_timeout_ms",), f"{message} (got {self.idle_timeout_ms})")
-        if 0 < self.frame_ms <= self.frame_offset_ms:
-            message = f"must be below frame_ms, {self.frame_ms} (got {self.frame_offset_ms})"
-            yield Problem(("frame_offset_ms",), message)
         yield from islice(self._row_problems(), 1)
 
     @property

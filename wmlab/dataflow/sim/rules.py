@@ -44,7 +44,7 @@ class WatermarkedColumn:
 
 def watermarked_columns(dataflow: DataflowScenario, source: Source) -> tuple[WatermarkedColumn, ...]:
     """The columns of a source that carry keys, by ascending key."""
-    frames = None if source.frame_ms == 0 else FrameGrid(source.frame_ms, source.frame_offset_ms)
+    frames = None if source.frame_ms == 0 else FrameGrid(source.frame_ms)
     return tuple(
         WatermarkedColumn(
             index=source.row_columns.index(time.column),
