@@ -19,8 +19,8 @@ from typing import Final
 
 ROWS = 40_000
 THREADS = 1
-BEFORE: Final = "6a804edc"
-"""The last commit whose instances took one run of rows per turn and wrote their tables row by row."""
+BEFORE: Final = "9ee1a3e4"
+"""The last commit whose tables grew column by column, and whose instances looked twice at an empty queue."""
 SHAPES: Final = {
     "a watermark for each row, 4,000 rows": (4_000, 1, 1),
     "a watermark for each row": (ROWS, 1, 1),

@@ -10,7 +10,7 @@ from wmlab.dataflow.model.items import IDLE_MESSAGE, Barrier, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Call, Deviations, Drop, Mode, Processor
 from wmlab.dataflow.model.transform import Transform
 from wmlab.dataflow.scenario.plan import Output
-from wmlab.dataflow.sim.columns import Columns
+from wmlab.dataflow.sim.columns import GrowingTable
 from wmlab.dataflow.sim.instance import ProcessorInstance, Queue
 from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
 from wmlab.dataflow.tables import DATAFLOW_TABLES
@@ -124,7 +124,10 @@ class _Job:
         self.execution, self.now_ms = 1, 0
         self.snapshots: list[tuple[Barrier, Any]] = []
         for table in ("items", "coalescing", "drops", "state", "sunk"):
-            setattr(self, table, Columns(table, DATAFLOW_TABLES[table], "test"))
+            setattr(self, table, GrowingTable(table, DATAFLOW_TABLES[table], "test"))
+        self.taken_ms: list[int | None] = []
+        self.taken: list[int | None] = []
+        self.postponed = None
         for queue in self.queues:
             queue.producer = SimpleNamespace(blocked=False)  # type: ignore[assignment]
 
@@ -185,10 +188,12 @@ class Instance:
         return self.model.edges[edge].queues[queue]
 
     def push(self, edge: int, queue: int, *items: Item) -> Instance:
-        target, written = self.queue(edge, queue), self.job.items  # type: ignore[attr-defined]
+        target = self.queue(edge, queue)
         for item in items:
-            target.items.append(item)
-            target.rows.append(written.add(1, target.channel.number, 0, 0, None, None, "", None, None, None, None))
+            target.items.append((item, len(self.job.taken)))
+            self.job.taken_ms.append(None)
+            self.job.taken.append(None)
+            self.model.waiting += 1
         return self
 
     def run(self, *, room: int | None = None) -> list[Item]:
@@ -211,7 +216,7 @@ class Instance:
 
     def taken(self) -> list[int | None]:
         """Of all items that were pushed, as which number they were taken."""
-        return self.job.items.lists["taken"]  # type: ignore[attr-defined,no-any-return]
+        return self.job.taken
 
 
 class Edge:

@@ -123,3 +123,12 @@ def test_the_size_of_a_join_is_told_by_side() -> None:
     assert [row["size"] for row in rows(run, "state", vertex="join", buffer="left")] == [1, 2, 3]
     assert rows(run, "state", vertex="join", buffer="right") == []
     assert marks(run, "join", "out") == []
+
+
+def test_instances_keep_up_with_a_row_and_a_watermark_each_millisecond() -> None:
+    """A turn goes on while there is something on the queues: one run of rows each turn would fall behind for good."""
+    run = line(source("s", range(2_000)), count(), duration_ms=2_010, jitter_ms=2.0)
+    assert len(rows(run, "source_rows")) == 2_000
+    assert not rows(run, "incidents")
+    waited = [item["taken_ms"] - item["put_ms"] for item in rows(run, "items")]
+    assert max(waited) <= 2

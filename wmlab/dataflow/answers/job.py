@@ -8,7 +8,7 @@ Everything that answers know of a running job is in this module. It uses, and no
 
     sim Job(dataflow, readings)    a job that has not begun: begin(), advance(until_ms, exclusive), dataflow,
                                    instances[vertex, number], queues[number], items
-    queue                          room, items, rows: their numbers in the table `items`, channel.number
+    queue                          room, items with their numbers in the table `items`, channel.number
     instance                       sent: {key: (watermark, since_ms)}, last_item, outbox, output_queues
     instance of a processor        processor, level and edges[n].level: coalescer, moved_ms: {key: clock ms}
     instance of a source           times[n].mapper, states[n].partitions, partitions: [number],
@@ -149,8 +149,9 @@ class JobState:
 
     def on_queue(self, number: int) -> list[tuple[Item, int]]:
         """The items on a queue in their order, each with when it was put there (clock ms)."""
-        queue, put_ms = self._job.queues[number], self._job.items.lists["put_ms"]
-        return [(item, put_ms[row]) for item, row in zip(queue.items, queue.rows, strict=True)]
+        queue, items = self._job.queues[number], self._job.items
+        put_ms = items.columns.index("put_ms")
+        return [(item, items.rows[row][put_ms]) for item, row in queue.items]
 
     def processor(self, vertex: str, instance: int) -> Any:
         """The processor of an instance, a `Processor` with its state."""

@@ -115,7 +115,7 @@ def accumulated(
     aggregates: Sequence[Aggregation], accumulators: Accumulators, values: tuple[FieldValue, ...]
 ) -> Accumulators:
     """The accumulators after one more row."""
-    return tuple(each.accumulate(part, values) for each, part in zip(aggregates, accumulators, strict=True))
+    return tuple([each.accumulate(part, values) for each, part in zip(aggregates, accumulators, strict=True)])
 
 
 def combined_accumulators(aggregates: Sequence[Aggregation], first: Accumulators, second: Accumulators) -> Accumulators:
@@ -125,12 +125,12 @@ def combined_accumulators(aggregates: Sequence[Aggregation], first: Accumulators
 
 def finished(aggregates: Sequence[Aggregation], accumulators: Accumulators) -> Accumulators:
     """The results."""
-    return tuple(each.finish(part) for each, part in zip(aggregates, accumulators, strict=True))
+    return tuple([each.finish(part) for each, part in zip(aggregates, accumulators, strict=True)])
 
 
 def group_of(values: tuple[FieldValue, ...], columns: Sequence[int]) -> tuple[FieldValue, ...]:
     """The group that a row belongs to: its values in these columns."""
-    return tuple(values[column] for column in columns)
+    return tuple([values[column] for column in columns])
 
 
 def group_order(group: tuple[FieldValue, ...]) -> tuple[Any, ...]:

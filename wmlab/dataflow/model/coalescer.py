@@ -70,23 +70,26 @@ class Coalescer:
         Raises `JobFailedError` for a watermark that is not above the one before on its input. It does so for anything
         but a row after the end, and for a second end.
         """
-        if type(item) is tuple:
-            self.wake(index)
-            return None
         before = self.marks[index]
         if type(item) is Watermark:
-            if item.value <= before:
+            value = item.value
+            if value <= before:
                 raise _not_above(index, item, before)
-            self.marks[index] = item.value
-            self.highest = max(self.highest, item.value)
-            self.idle.discard(index)
+            self.marks[index] = value
+            if value > self.highest:
+                self.highest = value
+            if self.idle:
+                self.idle.discard(index)
+        elif type(item) is tuple:
+            self.wake(index)
+            return None
         elif before == MAX:
             raise _after_end(index, item)
         elif isinstance(item, Done):
             self.marks[index] = MAX
         else:
             self.idle.add(index)
-        lowest = self.lowest
+        lowest = self.lowest if self.idle else min(self.marks)
         coalesced = self.highest if lowest == MAX else lowest
         if coalesced <= self.last or (lowest == MAX and not self.flushes):
             return None
@@ -173,11 +176,13 @@ class KeyedCoalescer:
             if not self.deviations.event_leaves_idle:
                 self.idle.discard(index)
         for coalescer in self.keys.values():
-            ends = coalescer.wake(index) or ends
+            if index in coalescer.idle:
+                coalescer.idle.discard(index)
+                ends = True
         return ends
 
     def _watermark(self, index: int, item: Watermark) -> EmittedItems:
-        coalescer = self._of_key(item.key, woken=index)
+        coalescer = self.keys.get(item.key) or self._new_key(item.key, woken=index)
         value = coalescer.step(index, item)
         self.keys[item.key] = coalescer
         if index in self.idle:
@@ -206,7 +211,7 @@ class KeyedCoalescer:
 
     def _idle_for_one_key(self, index: int, message: Idle, key: int) -> EmittedItems:
         """The input is excluded for one key; when all are, the message is forwarded."""
-        coalescer = self._of_key(key)
+        coalescer = self.keys.get(key) or self._new_key(key)
         was_idle = coalescer.lowest == MAX
         value = coalescer.step(index, message)
         self.keys[key] = coalescer
@@ -225,13 +230,11 @@ class KeyedCoalescer:
         self.announced = self.announced or due
         return due
 
-    def _of_key(self, key: int, *, woken: int | None = None) -> Coalescer:
-        """The coalescer of a key, or one for a key that appears, whose inputs are idle or have ended as by now.
+    def _new_key(self, key: int, *, woken: int | None = None) -> Coalescer:
+        """The coalescer of a key that appears, whose inputs are idle or have ended as by now.
 
         `woken` is an input whose idleness ends. That a key has appeared is left to the caller that gives it an item.
         """
-        if key in self.keys:
-            return self.keys[key]
         idle = self.idle - {woken}
         if (both := idle & self.done) and self.deviations.late_key_replays_idle:
             raise JobFailedError(

@@ -149,7 +149,8 @@ class SourceState:
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """The clock time after `now_ms` at which the next partition turns idle if nothing comes; None: never."""
-        return min((d for p in self.partitions if (d := p.deadline_ms) is not None and d > now_ms), default=None)
+        deadlines = [p.deadline_ms for p in self.partitions if p.deadline_ms is not None and p.deadline_ms > now_ms]
+        return min(deadlines) if deadlines else None
 
     def marks(self) -> list[int | None]:
         """The watermark of each partition, None: none yet; what a snapshot stores."""
@@ -195,7 +196,8 @@ class EventTimeMapper:
         if rejected and self.deviations.rejected_rows_silent:
             return ()
         about = state.partitions[partition]
-        about.policy, about.deadline_ms = self.policy.report(about.policy, time), self.deadline_ms(now_ms)
+        about.policy = self.policy.report(about.policy, time)
+        about.deadline_ms = self.deadline_ms(now_ms)
         state.announced = False
         return self.tick(state, now_ms=now_ms, cap=time)
 
@@ -215,11 +217,12 @@ class EventTimeMapper:
 
     def has_more_to_say(self, state: SourceState, *, now_ms: int) -> bool:
         """Whether an idle poll would raise a partition: its policy is further than the last row let it go."""
-        return any(
-            (current := self.policy.current(partition.policy, now_ms)) is not None and current > partition.mark
-            for partition in state.partitions
-            if not partition.idle(now_ms)
-        )
+        for partition in state.partitions:
+            if partition.deadline_ms is None or partition.deadline_ms > now_ms:
+                current = self.policy.current(partition.policy, now_ms)
+                if current is not None and current > partition.mark:
+                    return True
+        return False
 
     def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> SourceItems:
         """Ask the policies of all partitions that are not idle at this clock time; without `cap` it is an idle poll.
@@ -230,12 +233,13 @@ class EventTimeMapper:
         for partition in state.partitions:
             if partition.deadline_ms is not None and partition.deadline_ms <= now_ms:
                 continue
-            current = policy.current(partition.policy, now_ms)
-            if current is not None and (mark := min(current, cap)) > partition.mark:
-                partition.mark = mark
+            mark = policy.current(partition.policy, now_ms)
+            if mark is not None and mark > partition.mark and cap > partition.mark:
+                partition.mark = mark if mark < cap else cap
             if lowest is None or partition.mark < lowest:
                 lowest = partition.mark
-            highest = max(highest, partition.mark)
+            if partition.mark > highest:
+                highest = partition.mark
         if lowest is None and state.announced:
             return ()
         state.top = highest

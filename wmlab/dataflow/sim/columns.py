@@ -1,53 +1,51 @@
-"""Tables that grow while a job runs: one list per column."""
+"""Tables that grow while a job runs: rows as tuples, from which columns are made at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from json import JSONEncoder
 from typing import Any
 
 import pyarrow as pa
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import RowValues
 
 _encode = JSONEncoder(ensure_ascii=False, check_circular=False).encode
+TableRow = tuple[Any, ...]
 
 
-class Columns:
-    """The table `name`, one list per column; `stream` is the same in all of its rows, and is no list."""
+class GrowingTable:
+    """The table `name`: a tuple per row, its values in the order of `columns`.
 
-    def __init__(self, name: str, schema: pa.Schema, stream: str) -> None:
+    `stream` is the same in all rows, and in no tuple; nor are the columns `apart`, which are given at the end.
+    """
+
+    def __init__(self, name: str, schema: pa.Schema, stream: str, *, apart: Sequence[str] = ()) -> None:
         self.name = name
         self.schema = schema
         self.stream = stream
-        self.lists: dict[str, list[Any]] = {column: [] for column in schema.names if column != "stream"}
-        self._first = next(iter(self.lists.values()))
-        self._appends = [values.append for values in self.lists.values()]
-
-    def __len__(self) -> int:
-        return len(self._first)
+        self.columns = [column for column in schema.names if column not in {"stream", *apart}]
+        self.rows: list[TableRow] = []
 
     def add(self, *values: Any) -> int:
         """Add a row, its values in the order of the columns; returns its number."""
-        for append, value in zip(self._appends, values, strict=True):
-            append(value)
-        return len(self._first) - 1
+        self.rows.append(values)
+        return len(self.rows) - 1
 
     def set(self, row: int, **values: Any) -> None:
         """Change some values of a row."""
-        for column, value in values.items():
-            self.lists[column][row] = value
+        before = zip(self.columns, self.rows[row], strict=True)
+        self.rows[row] = tuple([values.get(column, value) for column, value in before])
 
-    def table(self, texts: Iterable[str | None] | None = None) -> pa.Table:
-        """As an Arrow table; `texts` stand for the values of the column `row`.
+    def table(self, **apart: Sequence[Any]) -> pa.Table:
+        """As an Arrow table; `apart` has the columns that are in no row, or replace one that is.
 
         Raises `ModelError` for a number that does not fit into its column.
         """
-        lists = self.lists if texts is None else self.lists | {"row": list(texts)}
-        lists = {"stream": [self.stream] * len(self), **lists}
+        made = dict(zip(self.columns, zip(*self.rows, strict=True), strict=True)) if self.rows else {}
+        made |= {"stream": [self.stream] * len(self.rows)} | apart
         try:
-            columns = [pa.array(lists[field.name], field.type) for field in self.schema]
+            columns = [pa.array(made.get(field.name, ()), field.type) for field in self.schema]
         except OverflowError as error:
             raise ModelError(
                 f"The run made a number for the table {self.name} that is beyond 64 bits.",
@@ -65,14 +63,18 @@ class Texts:
     def __init__(self) -> None:
         self._known: dict[Sequence[str], dict[int, str]] = {}
 
-    def of(self, columns_of: Callable[[int], Sequence[str]], rows: Sequence[RowValues | None]) -> list[str | None]:
-        """The texts of rows of which the one numbered n has the columns `columns_of(n)`; None stays None."""
+    def of(self, columns_of: Callable[[TableRow], Sequence[str]], rows: Sequence[TableRow]) -> list[str | None]:
+        """The texts of the values at the end of each row of a table; None stays None.
+
+        `columns_of` gives their columns for a row of the table.
+        """
         texts: list[str | None] = []
-        for number, values in enumerate(rows):
+        for row in rows:
+            values = row[-1]
             if values is None:
                 texts.append(None)
                 continue
-            columns = columns_of(number)
+            columns = columns_of(row)
             known = self._known.setdefault(columns, {})
             text = known.get(id(values))
             if text is None:

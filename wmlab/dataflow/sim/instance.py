@@ -28,15 +28,17 @@ from itertools import groupby
 from typing import Any, Literal, Protocol
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, MAX, MIN, Barrier, Idle, Item, RowValues, Watermark
+from wmlab.dataflow.model.coalescer import NOTHING, EmittedItems, KeyedCoalescer
+from wmlab.dataflow.model.items import DONE, MAX, MIN, Barrier, Done, Idle, Item, RowValues, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason
 from wmlab.dataflow.scenario.faults import Stall, SwallowAll
-from wmlab.dataflow.sim.columns import Columns
+from wmlab.dataflow.sim.columns import GrowingTable
 from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
 
 Guarantee = Literal["none", "at_least_once", "exactly_once"]
 """How often an item counts after a restart; only with `exactly_once` does a queue wait behind its barrier."""
+InputsByState = tuple[list[int], list[int], list[int]]
+"""The inputs of a level that are active, idle and done, ascending; steps share the lists until one differs."""
 Step = tuple[Any, ...]
 """A step of coalescing: its number, what it emitted, and the columns of the table `coalescing` from `taken` on."""
 
@@ -44,7 +46,9 @@ Step = tuple[Any, ...]
 class RunningJob(Protocol):
     """The job that an instance belongs to, as the instance knows it.
 
-    `now_ms` is the clock, `execution` counts from 1. The tables are those that instances write.
+    `now_ms` is the clock, `execution` counts from 1. The tables are those that instances write;
+    `taken_ms` and `taken` have of each item when it was taken, and as which of its consumer. `postponed` is a snapshot
+    that waits for instances that read an input to its end.
     """
 
     now_ms: int
@@ -53,12 +57,15 @@ class RunningJob(Protocol):
     guarantee: Guarantee
     layout: Layout
     queues: list[Queue]
-    items: Columns
-    coalescing: Columns
-    drops: Columns
-    source_rows: Columns
-    state: Columns
-    sunk: Columns
+    postponed: Barrier | None
+    taken_ms: list[int | None]
+    taken: list[int | None]
+    items: GrowingTable
+    coalescing: GrowingTable
+    drops: GrowingTable
+    source_rows: GrowingTable
+    state: GrowingTable
+    sunk: GrowingTable
 
     def wake(self, instance: Instance) -> None:
         """An instance has something to do; it takes a turn soon."""
@@ -115,19 +122,27 @@ def _located(name: str, error: ModelError) -> ModelError:
     return ModelError(problem, remedy=error.remedy)
 
 
-class Queue:
-    """What lies on a channel: `items`, the numbers of their `rows` in the table, and the `room` for more."""
+def _not_above(watermark: Watermark, last: int) -> JobFailedError:
+    return JobFailedError(
+        Reason.NON_MONOTONIC,
+        f"watermark {watermark.value} of key {watermark.key} is emitted behind {last}",
+        remedy="Let the processor emit each watermark of a key above the one before.",
+    )
 
-    __slots__ = ("channel", "consumer", "items", "producer", "room", "rows", "sequence")
+
+class Queue:
+    """What lies on a channel: `items`, each with the number of its row in the table, and the `room` for more."""
+
+    __slots__ = ("channel", "consumer", "items", "number", "producer", "room", "sequence")
 
     def __init__(self, channel: Channel, capacity: int) -> None:
         self.channel = channel
+        self.number = channel.number
         self.room = capacity
-        self.items: deque[Item] = deque()
-        self.rows: deque[int] = deque()
+        self.items: deque[tuple[Item, int]] = deque()
         self.sequence = 0
         self.producer: Instance
-        self.consumer: Instance
+        self.consumer: ProcessorInstance
 
 
 class OutputEdge:
@@ -150,9 +165,9 @@ class OutputEdge:
 class Instance:
     """What all instances have: output edges, an outbox, and turns. It takes a turn when it is `due`.
 
-    `blocked`: a queue has no room for what it sends. `finished`: it has sent the end. `sent` has by key the last
+    `blocked`: a queue out of it has no room. `finished`: it has sent the end. `sent` has by key the last
     watermark on its queues and since when (ms), `last_item` is the last item there. `sunk` are the numbers of its rows
-    in the table of what a sink put out.
+    in the table of what a sink put out. `step_number` is that of its next step of coalescing.
     """
 
     def __init__(self, job: RunningJob, node: Node, number: int) -> None:
@@ -165,7 +180,7 @@ class Instance:
         by_edge = groupby(own, lambda queue: queue.channel.edge)
         self.output_edges = [OutputEdge(edge, queues, node.output.columns) for edge, queues in by_edge]
         self.output_queues = tuple(own)
-        self.outbox: deque[Item] = deque()
+        self.outbox: list[Item] = []
         self.due = self.blocked = self.finished = False
         self.sent: dict[int, tuple[int, int]] = {}
         self.last_item: Item | None = None
@@ -173,7 +188,8 @@ class Instance:
         self._is_sink = node.kind == "sink"
         self._time = node.time_column
         self._rows_sent = 0
-        self._steps = 0
+        self._filled = False
+        self.step_number = 0
 
     def _is_producer(self, channel: Channel) -> bool:
         return (channel.edge.source, channel.source_instance) == (self.node.name, self.number)
@@ -211,60 +227,51 @@ class Instance:
 
     def flush(self) -> bool:
         """Put on the queues what there is room for; whether nothing is left."""
-        outbox = self.outbox
-        if not outbox:
-            return True
-        edges, to_all = self.output_edges, self.output_queues
-        choose = len(to_all) > len(edges)
-        now_ms = self.job.now_ms
-        while outbox:
-            item = outbox[0]
-            is_row = type(item) is tuple
-            targets: Sequence[Queue] = to_all
-            if is_row and choose:
-                targets = [queue for edge in edges for queue in edge.targets(item, self._rows_sent)]  # type: ignore[arg-type]
+        queues, chooses = self.output_queues, len(self.output_queues) > len(self.output_edges)
+        for sent, item in enumerate(self.outbox):
+            targets: Sequence[Queue] = queues
+            if chooses and type(item) is tuple:
+                targets = [queue for edge in self.output_edges for queue in edge.targets(item, self._rows_sent)]
             for queue in targets:
-                if queue.room < 1:
+                if not queue.room:
                     self.blocked = True
+                    del self.outbox[:sent]
                     return False
-            self._put(item, targets, now_ms)
-            if is_row:
-                self._rows_sent += 1
-            elif type(item) is Watermark:
-                self.sent[item.key] = item.value, now_ms
-            self.last_item = item
-            outbox.popleft()
+            self._put(item, targets)
+        self.outbox.clear()
         return True
 
-    def _put(self, item: Item, targets: Sequence[Queue], now_ms: int) -> None:
+    def _put(self, item: Item, targets: Sequence[Queue]) -> None:
+        job, time = self.job, None
         kind, key, value = described(item)
-        row = time = None
-        if kind == "event":
-            row = item
-            if self._time is not None and type(time := row[self._time]) is not int:  # type: ignore[index]
-                time = None
-        add, execution, wake = self.job.items.add, self.job.execution, self.job.wake
+        row = item if type(item) is tuple else None
+        if row is None:
+            if type(item) is Watermark:
+                self.sent[item.key] = item.value, job.now_ms
+        elif self._time is not None and type(time := row[self._time]) is not int:
+            time = None
         for queue in targets:
-            number = queue.channel.number
-            written = add(execution, number, queue.sequence, now_ms, None, None, kind, key, value, time, row)
+            put = queue.number, queue.sequence, job.now_ms
+            queue.items.append((item, job.items.add(job.execution, *put, kind, key, value, time, row)))
+            job.taken_ms.append(None)
+            job.taken.append(None)
             queue.sequence += 1
             queue.room -= 1
-            queue.items.append(item)
-            queue.rows.append(written)
-            wake(queue.consumer)
-
-    def count_step(self) -> int:
-        """The number of the next step of coalescing."""
-        number = self._steps
-        self._steps = number + 1
-        return number
+            if not queue.room:
+                self._filled = True
+            consumer = queue.consumer
+            consumer.waiting += 1
+            if not consumer.due:
+                job.wake(consumer)
+        self.last_item = item
+        if row is not None:
+            self._rows_sent += 1
 
     def write_step(self, number: int, emitted: EmittedItems, *step: Any) -> None:
         """Write down a step of coalescing that emitted these items; `step` are the columns from `taken` on."""
-        watermarks = [(item.key, item.value) for item in emitted if type(item) is Watermark]
-        job = self.job
-        where = job.execution, self.node.name, self.number, number, job.now_ms
-        job.coalescing.add(*where, *step, watermarks, len(watermarks) < len(emitted))
+        job, watermarks = self.job, [(item.key, item.value) for item in emitted if type(item) is Watermark]
+        has_idle = len(watermarks) < len(emitted)
+        job.coalescing.add(job.execution, self.node.name, self.number, number, job.now_ms, *step, watermarks, has_idle)
 
 
 class Level:
@@ -286,7 +293,7 @@ class Level:
         self.received: set[int] = set()
         self.moved_ms: dict[int, int] = {}
         self.ended = inputs == 0
-        self._lists: tuple[list[int], list[int], list[int]] = list(range(inputs)), [], []
+        self._lists: InputsByState = list(range(inputs)), [], []
 
     @property
     def aligned(self) -> Barrier | None:
@@ -309,38 +316,37 @@ class Level:
 
         Raises `JobFailedError` as coalescing does.
         """
-        coalescer = self.coalescer
-        emitted: EmittedItems = ()
+        instance, emitted = self.instance, NOTHING
         if type(item) is tuple:
-            if not coalescer.wake(index):
-                return ()
-        elif isinstance(item, Barrier):
+            if not self.coalescer.wake(index):
+                return NOTHING
+        elif type(item) is Barrier:
             # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot.
             self.waits = self.waits or item.terminal
             self.barrier = item
             self.received.add(index)
-            return ()
+            return NOTHING
         else:
             try:
-                emitted = coalescer.step(index, item)
+                emitted = self.coalescer.step(index, item)
             except ModelError as error:
                 inputs = "input edges" if self.edge is None else f"queues of input edge {self.edge}"
                 raise _located(inputs, error) from None
-            self.ended = len(coalescer.done) == coalescer.inputs
-        for sent in emitted:
-            if type(sent) is Watermark:
-                self.moved_ms[sent.key] = self.instance.job.now_ms
+            if type(item) is Done:
+                self.ended = len(self.coalescer.done) == self.coalescer.inputs
+            for sent in emitted:
+                if type(sent) is Watermark:
+                    self.moved_ms[sent.key] = instance.job.now_ms
         if self.edge is not None:
-            self.instance.last_taken = taken
-        instance = self.instance
-        number = instance.count_step()
+            instance.last_taken = taken
         if self.recorded:
             level = "global" if self.edge is None else "edge"
             about = instance.last_taken, level, self.edge, index, *described(item), *self._inputs_by_state()
-            instance.steps.append((number, emitted, *about))
+            instance.steps.append((instance.step_number, emitted, *about))
+        instance.step_number += 1
         return emitted
 
-    def _inputs_by_state(self) -> tuple[list[int], list[int], list[int]]:
+    def _inputs_by_state(self) -> InputsByState:
         """The inputs that are active, idle and done."""
         coalescer, (_, idle, done) = self.coalescer, self._lists
         if len(coalescer.done) != len(done) or coalescer.idle - coalescer.done != set(idle):
@@ -370,50 +376,54 @@ class InputEdge:
 
     def drain(self) -> Sequence[Item] | None:
         """One drain of all queues: rows or special items; None if nothing was taken. Raises as coalescing does."""
+        instance, level = self.instance, self.level
         if self.set_aside:
             specials, self.set_aside = self.set_aside, []
+            instance.waiting -= len(specials)
             return specials
         rows: list[Item] = []
-        specials = []
-        level, took = self.level, False
+        specials, taken_before = [], len(instance.taken_rows)
         for index, queue in enumerate(self.queues):
-            if not queue.items or level.blocks(index):
+            if not queue.items or (level.received and level.blocks(index)):
                 continue
-            took = True
-            special = self._drain_queue(queue, rows, specials)
-            if special is not None and not level.ended and (barrier := level.aligned):
+            special = self._drain_queue(index, queue, rows, specials)
+            if special and level.barrier is not None and not level.ended and (barrier := level.aligned):
                 specials.append(barrier)
                 level.pass_barrier()
                 break
-        if not took:
+        taken = len(instance.taken_rows) - taken_before
+        if not taken:
             return None
+        instance.waiting -= taken
         if rows:
             self.set_aside = specials
+            instance.waiting += len(specials)
             return rows
         return specials
 
-    def _drain_queue(self, queue: Queue, rows: list[Item], specials: list[Item]) -> Item | None:
-        """Take the rows at the head of a queue, and the special item behind them; what that emits is special, too."""
-        instance, items = self.instance, queue.items
-        rows_before, taken_before = len(rows), len(instance.taken_rows)
-        special: Item | None = None
-        while items:
-            item = items.popleft()
-            instance.taken_rows.append(queue.rows.popleft())
-            if type(item) is not tuple:
-                special = item
-                break
-            rows.append(item)
-        queue.room += len(instance.taken_rows) - taken_before
+    def _drain_queue(self, index: int, queue: Queue, rows: list[Item], specials: list[Item]) -> bool:
+        """Take the rows at the head of a queue, and the special item behind them; whether there was one.
+
+        What that emits is special, too.
+        """
+        instance, level, taken_rows = self.instance, self.level, self.instance.taken_rows
+        before, special = len(taken_rows), False
+        while queue.items and not special:
+            item, row = queue.items.popleft()
+            taken_rows.append(row)
+            if type(item) is tuple:
+                rows.append(item)
+            else:
+                special = True
+        taken = len(taken_rows) - before
+        queue.room += taken
         if queue.producer.blocked:
             instance.job.wake(queue.producer)
-        last = instance.taken + len(instance.taken_rows)
+        last = instance.taken + len(taken_rows)
         # One row is enough to end an idleness.
-        coalesced = [(rows[-1], last - (special is not None))] if len(rows) > rows_before else []
-        if special is not None:
-            coalesced.append((special, last))
-        for item, taken in coalesced[::-1] if instance.deviations.event_after_special else coalesced:
-            specials += self.level.take(queue.channel.index, item, taken)
+        coalesced = [(item, last)] if not special or taken == 1 else [(rows[-1], last - 1), (item, last)]
+        for each, number in coalesced[::-1] if instance.deviations.event_after_special else coalesced:
+            specials += level.take(index, each, number)
         return special
 
 
@@ -423,8 +433,8 @@ class ProcessorInstance(Instance):
     `edges` are its input edges. Edges of a lower priority number are drained to their end before the others are looked
     at; an edge that was drained is the last of its priority next. `level` coalesces the edges. `pending` is what the
     processor has not taken yet: methods with their arguments, in the order in which they are called. `forwarded` has
-    the last watermark per key that left. `taken` is how many items were taken before this turn; `taken_rows`, `steps`
-    and the lists of the processor are what this turn is going to write down.
+    the last watermark per key that left. `taken` is how many items were taken before this turn, `waiting` how many are
+    on its queues or set aside; `taken_rows`, `steps` and the lists of the processor are what this turn will write down.
     """
 
     def __init__(
@@ -442,44 +452,47 @@ class ProcessorInstance(Instance):
             for index, edge in enumerate(edges)
         ]
         merges = sum(len(edge.queues) for edge in self.edges) > 1
+        self._takes_edge_watermarks = type(processor).edge_watermark is not Processor.edge_watermark
         self.level = Level(self, len(edges), None, recorded=merges or self.deviations != DESIGN)
         self.sources = [job.layout.nodes[edge.source] for edge in edges]
         self.pending: deque[tuple[Any, ...]] = deque()
         self.forwarded: dict[int, int] = {}
-        self.taken = 0
+        self.taken = self.waiting = 0
         self.last_taken: int | None = None
         self.taken_rows: list[int] = []
         self.steps: list[Step] = []
         self.stopped = False
         self.barrier: Barrier | None = None
         self._snapshot: tuple[Barrier, Any, int] | None = None
+        self._has_size = type(processor).size is not Processor.size
         self._sizes: dict[str, int] = {}
         self._progress = False
         self._retry_ms = 0
-        self._by_priority: dict[int, deque[InputEdge]] = {}
-        for edge, input_edge in sorted(zip(edges, self.edges, strict=True), key=lambda both: both[0].priority):
-            self._by_priority.setdefault(edge.priority, deque()).append(input_edge)
+        ranks = sorted({edge.priority for edge in edges})
+        self._undrained = [deque(e for e in self.edges if edges[e.number].priority == rank) for rank in ranks]
 
     @property
     def reads_first(self) -> bool:
         """Whether edges of a lower priority number have not ended, so that others are not looked at."""
-        return len(self._by_priority) > 1
+        return len(self._undrained) > 1
 
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""
-        self._write_sizes()
+        self._write_sizes(self.processor.sizes)
         for call in self.processor.outstanding:
             self.job.call(self, call)
         super().begin()
 
     def turn(self) -> None:
         """Work as long as there is anything to do: what lies on the queues at one moment is done at that moment."""
-        self.blocked = False
-        while self.flush() and not self.finished and self.work():
+        self.blocked = self._filled = False
+        while (not self.outbox or self.flush()) and not self.finished and self.work():
             pass
+        if self._filled and not self.finished:
+            self.blocked = True
 
     def work(self) -> bool:
-        """Offer what is pending to the processor, drain one edge, and offer that; returns whether anything was done.
+        """Offer what is pending to the processor, drain one edge, and offer that; returns whether there may be more.
 
         The processor is not called while as many items have left as there is room for. One call may still leave more
         than that, which stays in the outbox. Raises `JobFailedError` when a rule is broken, by an input or by what the
@@ -492,14 +505,15 @@ class ProcessorInstance(Instance):
             self._work(room)
         except ModelError as error:
             raise _located(self.name, error) from None
-        if self._progress:
-            self._write()
-        return self._progress
+        if not self._progress:
+            return False
+        self._write()
+        return self.waiting > 0 or bool(self.pending) or self.level.ended or self.level.barrier is not None
 
     def answer(self, call: int, results: tuple[RowValues, ...] | None) -> None:
         """A call returned, which the processor gets at once; None: it failed."""
         try:
-            self._call(self.processor.answer, call, results)
+            self._call(self.processor.answer, (call, results))
         except ModelError as error:
             raise _located(self.name, error) from None
         self._write()
@@ -525,33 +539,32 @@ class ProcessorInstance(Instance):
 
     def _work(self, room: int | None) -> None:
         """Call the processor until there is no room, it refuses, or there is nothing left to do."""
-        if self.stopped:
-            return
-        out, drained = self.processor.out, False
-        while self._call_pending(room):
-            has_room = room is None or len(out) < room
-            if (barrier := self.level.aligned) is not None:
-                if not has_room or not self._take_snapshot(barrier):
+        out, level, drained = self.processor.out, self.level, False
+        while not self.stopped and (not self.pending or self._call_pending(room)):
+            if room is not None and len(out) >= room:
+                return
+            if level.barrier is not None and (barrier := level.aligned):
+                if not self._take_snapshot(barrier):
                     return
-            elif self.level.ended:
-                if has_room and self._call(self.processor.complete):
+            elif level.ended:
+                if self._call(self.processor.complete, ()):
                     out.append(DONE)
                     self.finished = True
                 return
-            elif drained or not has_room or not self._drain():
+            elif drained or not self._drain():
                 return
             else:
                 drained = True
 
     def _call_pending(self, room: int | None) -> bool:
         """Call all that is pending, in order; false if something of it is left."""
-        pending, out, call = self.pending, self.processor.out, self._call
-        if pending and self.job.now_ms < self._retry_ms:
+        pending, out = self.pending, self.processor.out
+        if self.job.now_ms < self._retry_ms:
             return False
         while pending:
             if room is not None and len(out) >= room:
                 return False
-            if not call(*pending[0]):
+            if not self._call(*pending[0]):
                 if self.processor.retry_ms is not None:
                     self._retry_ms = self.job.now_ms + self.processor.retry_ms
                     self.job.wake_at(self, self._retry_ms)
@@ -559,66 +572,68 @@ class ProcessorInstance(Instance):
             pending.popleft()
         return True
 
-    def _call(self, method: Callable[..., bool | None], *arguments: Any) -> bool:
+    def _call(self, method: Callable[..., bool | None], arguments: tuple[Any, ...]) -> bool:
         """Call a method of the processor; false if it refuses. Raises `JobFailedError` if a watermark goes back."""
         out = self.processor.out
         before = len(out)
         accepted = method(*arguments) is not False
-        if accepted or len(out) > before:
+        if len(out) > before:
             self._progress = True
-        for index in range(before, len(out)):
-            if type(item := out[index]) is Watermark:
-                self._forward(item)
+            for item in out[before:]:
+                if type(item) is Watermark:
+                    if item.value <= self.forwarded.get(item.key, MIN) and not self.deviations.emission_unchecked:
+                        raise _not_above(item, self.forwarded[item.key])
+                    self.forwarded[item.key] = item.value
+        elif accepted:
+            self._progress = True
         return accepted
-
-    def _forward(self, watermark: Watermark) -> None:
-        last = self.forwarded.get(watermark.key, MIN)
-        if watermark.value <= last and not self.deviations.emission_unchecked:
-            raise JobFailedError(
-                Reason.NON_MONOTONIC,
-                f"watermark {watermark.value} of key {watermark.key} is emitted behind {last}",
-                remedy="Let the processor emit each watermark of a key above the one before.",
-            )
-        self.forwarded[watermark.key] = watermark.value
 
     def _drain(self) -> bool:
         """Drain the edges of the first priority in turn until one gives something; false if none does."""
-        priority, edges = next(iter(self._by_priority.items()))
+        edges = self._undrained[0]
         for index, edge in enumerate(edges):
-            if self.level.blocks(edge.number):
+            if self.level.received and self.level.blocks(edge.number):
                 continue
             drained = edge.drain()
             if drained is None:
                 continue
             edges.rotate(-index - 1)
-            if edge.ended:
+            if ended := edge.ended:
                 edges.pop()
                 if not edges:
-                    del self._by_priority[priority]
-            self._coalesce(edge, drained)
+                    del self._undrained[0]
+            self._coalesce(edge.number, drained, ended=ended)
             return True
         return False
 
-    def _coalesce(self, edge: InputEdge, drained: Sequence[Item]) -> None:
-        """What a drain gave becomes pending: rows, its watermarks, and those of all edges."""
+    def _coalesce(self, number: int, drained: Sequence[Item], *, ended: bool) -> None:
+        """What edge `number` gave becomes pending: rows, its watermarks, and those of all edges."""
         self._progress = True
-        number, processor, deviations = edge.number, self.processor, self.deviations
-        are_rows, ended = bool(drained) and type(drained[0]) is tuple, edge.ended
-        # One row is enough to end the idleness of the edge.
-        items = [*(drained[-1:] if are_rows else drained), *([DONE] if ended else [])]
-        coalesced = [sent for item in items for sent in self.level.take(number, item, self.last_taken)]
-        watermarks = [] if are_rows else [item for item in drained if type(item) is Watermark]
-        if deviations.last_watermark_lost and self.level.ended:
-            watermarks, coalesced = [], []
-        if are_rows:
-            row = processor.row
-            self.pending += [(row, values, number) for values in drained]
-        self.pending += [(processor.edge_watermark, item, number) for item in watermarks]
-        idle = processor.out.append if deviations.idle_overtakes else processor.idle
-        self.pending += [(processor.watermark if type(sent) is Watermark else idle, sent) for sent in coalesced]
+        processor, pending, take = self.processor, self.pending, self.level.take
+        if drained and type(drained[0]) is tuple:
+            row, watermarks = processor.row, []
+            pending += [(row, (values, number)) for values in drained]
+            # One row is enough to end the idleness of the edge.
+            emitted = take(number, drained[-1], self.last_taken)
+        else:
+            watermarks = [item for item in drained if type(item) is Watermark] if self._takes_edge_watermarks else []
+            emitted = NOTHING
+            for item in drained:
+                emitted += take(number, item, self.last_taken)
+        if ended:
+            emitted += take(number, DONE, self.last_taken)
+            if self.deviations.last_watermark_lost and self.level.ended:
+                return
+        pending += [(processor.edge_watermark, (item, number)) for item in watermarks]
+        for sent in emitted:
+            if type(sent) is Watermark:
+                pending.append((processor.watermark, (sent,)))
+            else:
+                idle = processor.out.append if self.deviations.idle_overtakes else processor.idle
+                pending.append((idle, (sent,)))
 
     def _take_snapshot(self, barrier: Barrier) -> bool:
-        """Take a snapshot if the processor admits it; false if that is all for this turn."""
+        """Take a snapshot; false if the processor does not admit it."""
         if not self.processor.may_snapshot:
             return False
         self._progress = True
@@ -626,16 +641,36 @@ class ProcessorInstance(Instance):
         self.processor.out.append(barrier)
         self.level.pass_barrier()
         self.stopped = barrier.terminal
-        return not barrier.terminal
+        return True
 
     def _write(self) -> None:
         """Write down what a turn did, send what left the processor, and save its state if a snapshot was taken."""
         job, processor = self.job, self.processor
-        taken_ms, taken = job.items.lists["taken_ms"], job.items.lists["taken"]
-        for number, row in enumerate(self.taken_rows, start=self.taken):
-            taken_ms[row], taken[row] = job.now_ms, number
-        self.taken += len(self.taken_rows)
+        for row in self.taken_rows:
+            job.taken_ms[row], job.taken[row] = job.now_ms, self.taken
+            self.taken += 1
         self.taken_rows.clear()
+        if self.steps or processor.drops or processor.calls:
+            self._write_events()
+        if processor.out:
+            put = self._sink if self._is_sink else self.send
+            put(processor.out)
+            processor.out.clear()
+        if self._snapshot is not None:
+            snapshot, self._snapshot = self._snapshot, None
+            self._save(*snapshot)
+        if self._has_size and (sizes := processor.sizes) != self._sizes:
+            self._write_sizes(sizes)
+        if self.finished:
+            job.ended()
+        if self.barrier is not None:
+            self._snapshot_alone()
+        if job.postponed is not None:
+            job.begin_postponed_snapshot()
+
+    def _write_events(self) -> None:
+        """Write down the steps of coalescing and the rows that the processor dropped, and begin its calls."""
+        job, processor = self.job, self.processor
         for step in self.steps:
             self.write_step(*step)
         self.steps.clear()
@@ -647,19 +682,6 @@ class ProcessorInstance(Instance):
         for call in processor.calls:
             job.call(self, call)
         processor.calls.clear()
-        if self._is_sink:
-            self._sink(processor.out)
-        else:
-            self.send(processor.out)
-        processor.out.clear()
-        if self._snapshot is not None:
-            snapshot, self._snapshot = self._snapshot, None
-            self._save(*snapshot)
-        self._write_sizes()
-        if self.finished:
-            job.ended()
-        self._snapshot_alone()
-        job.begin_postponed_snapshot()
 
     def _sink(self, items: Iterable[Item]) -> None:
         """Rows come out of the dataflow."""
@@ -670,11 +692,10 @@ class ProcessorInstance(Instance):
                 where = job.execution, self.node.name, self.number, len(self.sunk)
                 self.sunk.append(job.sunk.add(*where, job.now_ms, time, True, values))
 
-    def _write_sizes(self) -> None:
-        """Write down how much the processor holds, if that has changed."""
-        sizes, job = self.processor.sizes, self.job
-        if sizes != self._sizes:
-            for buffer, size in sizes.items():
-                if size != self._sizes.get(buffer, 0):
-                    job.state.add(job.execution, self.node.name, self.number, job.now_ms, buffer, size)
-            self._sizes = sizes
+    def _write_sizes(self, sizes: dict[str, int]) -> None:
+        """Write down how much the processor holds now, where that has changed."""
+        job = self.job
+        for buffer, size in sizes.items():
+            if size != self._sizes.get(buffer, 0):
+                job.state.add(job.execution, self.node.name, self.number, job.now_ms, buffer, size)
+        self._sizes = sizes

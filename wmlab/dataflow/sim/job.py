@@ -34,7 +34,7 @@ from wmlab.dataflow.scenario.faults import (
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Window
-from wmlab.dataflow.sim.columns import Columns, Texts
+from wmlab.dataflow.sim.columns import GrowingTable, TableRow, Texts
 from wmlab.dataflow.sim.instance import Instance, ProcessorInstance, Queue
 from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.rules import processor_of, row_function, watermarked_columns
@@ -86,14 +86,15 @@ class Job(Simulation):
     """One run of one dataflow; `readings` are what its sources read.
 
     `now_ms` is the clock in whole ms. `execution` counts from 1; `instances` by vertex and number, `queues` by number
-    are those of this execution. `barrier` is that of a snapshot under way. Tables are attributes by their names.
+    are those of this execution. `barrier` is that of a snapshot under way. Tables are attributes by their names;
+    `taken_ms` and `taken` have of each item when it was taken and as which of its consumer, None before.
     """
 
     now_ms: int = 0  # not a property, since it is read many times at each moment
     queues: list[Queue]
     instances: dict[tuple[str, int], Instance]
     barrier: Barrier | None
-    _postponed: Barrier | None
+    postponed: Barrier | None
 
     def __init__(self, dataflow: DataflowScenario, readings: Mapping[str, Reading]) -> None:
         super().__init__(start_ms=dataflow.start_ms, duration_ms=dataflow.duration_ms, seed=dataflow.seed)
@@ -103,11 +104,17 @@ class Job(Simulation):
         self.guarantee = dataflow.guarantee
         self.plan = dataflow.plan
         self.layout = layout(dataflow)
-        tables = {name: Columns(name, schema, dataflow.name) for name, schema in DATAFLOW_TABLES.items()}
+        apart = {"items": ("taken_ms", "taken")}
+        tables = {
+            name: GrowingTable(name, schema, dataflow.name, apart=apart.get(name, ()))
+            for name, schema in DATAFLOW_TABLES.items()
+        }
         self._tables = tables
         self.items, self.coalescing, self.drops = tables["items"], tables["coalescing"], tables["drops"]
         self.source_rows, self.state, self.sunk = tables["source_rows"], tables["state"], tables["sunk"]
         self.calls = tables["calls"]
+        self.taken_ms: list[int | None] = []
+        self.taken: list[int | None] = []
         self._write_topology()
         sources = [vertex for vertex in dataflow.vertices if isinstance(vertex, Source)]
         self.arrivals = {
@@ -160,21 +167,26 @@ class Job(Simulation):
         into = {(edge.target, edge.number): nodes[edge.source].output.columns for edge in edges}
         texts = Texts()
 
-        def entry(table: Columns) -> Callable[[int], Sequence[str]]:
-            """The columns of the rows that came on the first input of their vertex."""
-            return lambda row: into[table.lists["vertex"][row], 0]
+        def first_input(row: TableRow) -> Sequence[str]:
+            """The columns of the rows that came on the first input of the vertex of a table's row."""
+            return into[row[1], 0]
 
-        columns_of: dict[str, Callable[[int], Sequence[str]]] = {
-            "items": lambda row: by_queue[self.items.lists["queue"][row]],
-            "source_rows": lambda row: nodes[self.source_rows.lists["vertex"][row]].output.columns,
-            "drops": lambda row: into[self.drops.lists["vertex"][row], self.drops.lists["edge"][row]],
-            "calls": entry(self.calls),
-            "sunk": entry(self.sunk),
+        columns_of: dict[str, Callable[[TableRow], Sequence[str]]] = {
+            "items": lambda row: by_queue[row[1]],
+            "source_rows": lambda row: nodes[row[1]].output.columns,
+            "drops": lambda row: into[row[1], row[4]],
+            "calls": first_input,
+            "sunk": first_input,
         }
-        return {
-            name: table.table(texts.of(columns_of[name], table.lists["row"]) if name in columns_of else None)
-            for name, table in self._tables.items()
-        }
+        made = {}
+        for name, table in self._tables.items():
+            apart: dict[str, Sequence[Any]] = {}
+            if name in columns_of:
+                apart["row"] = texts.of(columns_of[name], table.rows)
+            if name == "items":
+                apart |= {"taken_ms": self.taken_ms, "taken": self.taken}
+            made[name] = table.table(**apart)
+        return made
 
     def wake(self, instance: Instance) -> None:
         """An instance has something to do; it takes a turn soon."""
@@ -183,7 +195,7 @@ class Job(Simulation):
         instance.due = True
         delay_ms = next(self._chances) * self.dataflow.jitter_ms
         if delay_ms:
-            self.after(delay_ms, self._is_due_alone, instance)
+            self.after(delay_ms, self._is_due, instance, True)
         else:
             self._is_due(instance)
 
@@ -233,10 +245,10 @@ class Job(Simulation):
         While an instance reads an input to its end before it looks at others, no barrier could come over all inputs.
         Source: upstream class `SnapshotContext` (higher priority vertices).
         """
-        if self._postponed is None or any(instance.reads_first for instance in self.instances.values()):
+        if self.postponed is None or any(instance.reads_first for instance in self.instances.values()):
             return
-        barrier = self.barrier = self._postponed
-        self._postponed = None
+        barrier = self.barrier = self.postponed
+        self.postponed = None
         self._states: dict[str, Any] = {}
         self._sunk_rows: dict[str, int] = {}
         begun = self.execution, barrier.snapshot
@@ -281,7 +293,7 @@ class Job(Simulation):
         self.execution += 1
         self._snapshot = snapshot
         self.barrier = None
-        self._postponed = None
+        self.postponed = None
         self._due: list[Instance] = []
         self._dispatching = False
         self._asleep: dict[Instance, int] = {}
@@ -296,7 +308,9 @@ class Job(Simulation):
         }
         for queue in self.queues:
             queue.producer = self.instances[queue.channel.edge.source, queue.channel.source_instance]
-            queue.consumer = self.instances[queue.channel.edge.target, queue.channel.target_instance]
+            consumer = self.instances[queue.channel.edge.target, queue.channel.target_instance]
+            assert isinstance(consumer, ProcessorInstance)
+            queue.consumer = consumer
 
     def _instance(self, node: Node, number: int) -> Instance:
         others = [other for other in range(node.parallelism) if other != number]
@@ -316,22 +330,17 @@ class Job(Simulation):
         executions = self._tables["executions"]
         executions.set(self._execution_row, ended_ms=self.now_ms, outcome=outcome, reason=reason)
 
-    def _is_due_alone(self, instance: Instance) -> None:
-        """An instance is due; it need not wait for others if nothing else happens at this moment."""
+    def _is_due(self, instance: Instance, alone: bool = False) -> None:
+        """An instance takes its turn at this moment; at once if it is `alone` and nothing else happens then."""
         if instance.execution != self.execution:
             return
-        if self._due or self._dispatching or self.env.peek() <= self.env.now:
-            self._is_due(instance)
-        else:
-            self._dispatching = True
-            self._due.append(instance)
-            self._dispatch()
-
-    def _is_due(self, instance: Instance) -> None:
         self._due.append(instance)
         if not self._dispatching:
             self._dispatching = True
-            self.later(0, self._dispatch)
+            if alone and self.env.peek() > self.env.now:
+                self._dispatch()
+            else:
+                self.later(0, self._dispatch)
 
     def _dispatch(self) -> None:
         """All instances that are due now take their turns, one by one; what becomes due by that takes part."""
@@ -398,13 +407,13 @@ class Job(Simulation):
 
     def _begin_snapshot(self, *, terminal: bool) -> None:
         """Send barriers; the snapshot is complete when every instance has saved its state."""
-        self._postponed = Barrier(next(self._snapshots), terminal)
+        self.postponed = Barrier(next(self._snapshots), terminal)
         self.begin_postponed_snapshot()
 
     @property
     def _snapshot_under_way(self) -> bool:
         """Whether a snapshot was begun, or will be, and is not complete."""
-        return self.barrier is not None or self._postponed is not None
+        return self.barrier is not None or self.postponed is not None
 
     def _snapshot_regularly(self, every_ms: int) -> None:
         if not self._snapshot_under_way:

@@ -9,7 +9,7 @@ Source: "Keyed watermark support", WM generation; upstream class `EventTimeMappe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +21,7 @@ from wmlab.dataflow.model.source import SourceItems, SourceState
 from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source, share
-from wmlab.dataflow.sim.instance import Instance, RunningJob, partition_hash
+from wmlab.dataflow.sim.instance import InputsByState, Instance, RunningJob, partition_hash
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.rules import WatermarkedColumn, condition_of
 
@@ -185,7 +185,7 @@ class SourceInstance(Instance):
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
         self._idle_poll_ms: int | None = None
-        self._idle: list[list[int]] = [[] for _ in self.times]
+        self._inputs: list[InputsByState] = [([], [], []) for _ in self.times]
         self._read = 0
         self._rows_read = 0
         if snapshots:
@@ -193,16 +193,17 @@ class SourceInstance(Instance):
 
     def begin(self) -> None:
         """Write down the watermarks that a snapshot gave back, and look what there is to do."""
-        for index, state in enumerate(self.states):
-            for number, partition in zip(self.partitions, state.partitions, strict=True):
-                if partition.mark != MIN:
-                    self._write_step(index, (), "restored", number)
+        for index in range(len(self.times)):
+            self._inputs[index] = self._inputs_by_state(index, self._idle_now(index))
+            for number, mark in self._marks(index).items():
+                if mark != MIN:
+                    self._write_step(index, (), "restored", number, mark)
         super().begin()
 
     def turn(self) -> None:
         """Take a snapshot if one is due, read what has arrived while there is room, and look at the clock."""
         self.blocked = False
-        if not self.flush() or self.finished:
+        if (self.outbox and not self.flush()) or self.finished:
             return
         if self._barrier is not None:
             self._take_snapshot(self._barrier)
@@ -269,44 +270,47 @@ class SourceInstance(Instance):
             last_ms, rejected = self.rows.get(partition, (None, 0))
             self.rows[partition] = last_ms, rejected + 1
             self._rejected_ms = now_ms
-        index = self.partitions.index(partition)
-
-        def advance(time: WatermarkedColumn, state: SourceState) -> SourceItems:
-            happened = values[time.index]
-            return time.mapper.report(state, partition=index, time=happened, now_ms=now_ms, rejected=not passed)
-
-        out = self._advance(advance, "event", partition)
+        index, items = self.partitions.index(partition), []
+        for column, time in enumerate(self.times):
+            before, when = self._marks(column), values[time.index]
+            moved = time.mapper.report(
+                self.states[column], partition=index, time=when, now_ms=now_ms, rejected=not passed
+            )
+            items.append(self._written(column, moved, before, "event", partition))
+        out = self._of_all_keys(items)
         self.send((*out, values) if passed else out)
 
     def _change(self, change: Change, now_ms: int) -> None:
-        partition, place = change.partition, -1
-        partitions_before = list(self.partitions)
-        if partition is not None and change.kind == "added":
+        partition, before = change.partition, [self._marks(column) for column in range(len(self.times))]
+        items: list[SourceItems] = []
+        index = self.partitions.index(partition) if change.kind == "removed" and partition is not None else -1
+        if change.kind == "added" and partition is not None:
             self.partitions.append(partition)
-        elif partition is not None and change.kind == "removed":
-            place = self.partitions.index(partition)
-            del self.partitions[place]
-
-        def advance(time: WatermarkedColumn, state: SourceState) -> SourceItems:
+        elif change.kind == "removed":
+            del self.partitions[index]
+        for column, (time, state) in enumerate(zip(self.times, self.states, strict=True)):
+            moved: SourceItems = ()
             if change.kind == "added":
                 time.mapper.add(state, now_ms=now_ms)
-                return ()
-            if change.kind == "removed":
-                return time.mapper.remove(state, place, now_ms=now_ms)
-            if not time.promised:
-                return ()
-            for number, read in zip(partitions_before, state.partitions, strict=True):
-                if partition in {None, number}:
-                    read.policy = change.bound - time.mapper.policy.lag
-            return time.mapper.tick(state, now_ms=now_ms)
-
-        self.send(self._advance(advance, change.kind, partition, partitions_before))
+            elif change.kind == "removed":
+                moved = time.mapper.remove(state, index, now_ms=now_ms)
+            elif time.promised:
+                for number, read in zip(self.partitions, state.partitions, strict=True):
+                    if partition in {None, number}:
+                        read.policy = change.bound - time.mapper.policy.lag
+                moved = time.mapper.tick(state, now_ms=now_ms)
+            items.append(self._written(column, moved, before[column], change.kind, partition))
+        self.send(self._of_all_keys(items))
 
     def _idle_poll(self, now_ms: int) -> None:
         silent = self.job.deviations.rejected_rows_silent
         if silent and self._rejected_ms is not None and now_ms - self._rejected_ms < self.node.vertex.poll_ms:
             return
-        self.send(self._advance(lambda time, state: time.mapper.tick(state, now_ms=now_ms), "tick", None))
+        items = []
+        for column, (time, state) in enumerate(zip(self.times, self.states, strict=True)):
+            before = self._marks(column)
+            items.append(self._written(column, time.mapper.tick(state, now_ms=now_ms), before, "tick", None))
+        self.send(self._of_all_keys(items))
 
     def _go_on(self, now_ms: int) -> None:
         """Send the end, or be back when the next row arrives or the clock matters."""
@@ -317,72 +321,79 @@ class SourceInstance(Instance):
             self.job.ended()
             return
         nexts = [self.entries[self._read].at_ms] if has_more else []
-        deadlines = [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
+        for state in self.states:
+            if (deadline := state.next_deadline_ms(now_ms)) is not None:
+                nexts.append(deadline)
         # Rows that come in between do not put an idle poll off.
         if self._idle_poll_ms is None:
-            self._idle_poll_ms = self._next_idle_poll_ms(now_ms, deadlines)
-        nexts += [*deadlines, *(() if self._idle_poll_ms is None else (self._idle_poll_ms,))]
+            self._idle_poll_ms = self._next_idle_poll_ms(now_ms, nexts[has_more:])
+        if self._idle_poll_ms is not None:
+            nexts.append(self._idle_poll_ms)
         if nexts:
             self.job.wake_at(self, min(nexts))
 
     def _next_idle_poll_ms(self, now_ms: int, deadlines: Iterable[int]) -> int | None:
         """When the source looks at its policies and the clock without a row; None: there is no reason to."""
         poll_ms: int = now_ms + self.node.vertex.poll_ms
-        both = [(time.mapper, state) for time, state in zip(self.times, self.states, strict=True)]
-        if any(not mapper.policy.by_clock and mapper.has_more_to_say(state, now_ms=now_ms) for mapper, state in both):
-            # Upstream has idle polls all the time, so one comes well before a partition is excluded.
-            return min([poll_ms, *(now_ms + max((deadline - now_ms) // 2, 1) for deadline in deadlines)])
-        by_clock = any(mapper.policy.by_clock for mapper, _ in both)
-        # All partitions may be idle without a message, because rejected rows keep the source busy.
-        overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
-        return poll_ms if overdue or by_clock else None
+        is_due = False
+        for time, state in zip(self.times, self.states, strict=True):
+            by_clock = time.mapper.policy.by_clock
+            if not by_clock and time.mapper.has_more_to_say(state, now_ms=now_ms):
+                # Upstream has idle polls all the time, so one comes well before a partition is excluded.
+                return min([poll_ms, *(now_ms + max((deadline - now_ms) // 2, 1) for deadline in deadlines)])
+            # All partitions may be idle without a message, because rejected rows keep the source busy.
+            is_due = is_due or by_clock or (not state.announced and all(p.idle(now_ms) for p in state.partitions))
+        return poll_ms if is_due else None
 
-    def _advance(
-        self,
-        advance: Callable[[WatermarkedColumn, SourceState], SourceItems],
-        stimulus: str,
-        about: int | None,
-        partitions_before: Sequence[int] | None = None,
-    ) -> SourceItems:
-        """Advance every column; returns the watermarks of all keys, and one idle message if any key has one.
+    def _marks(self, column: int) -> dict[int, int]:
+        """The watermark of each partition by its number, `MIN` before the first one."""
+        return dict(zip(self.partitions, [each.mark for each in self.states[column].partitions], strict=True))
 
-        `about` is the partition that the stimulus is about. `partitions_before` says which they were, if they are
-        others now. With `keyed_idle` each key has its own idle messages.
+    def _of_all_keys(self, items: Sequence[SourceItems]) -> SourceItems:
+        """What leaves of what each column sends: the watermarks, and one idle message if any column has one.
+
+        With `keyed_idle` each key has its own idle messages.
         """
-        out: list[Watermark | Idle] = []
-        for index, (time, state) in enumerate(zip(self.times, self.states, strict=True)):
-            before = [partition.mark for partition in state.partitions]
-            items = advance(time, state)
-            out += [item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items]
-            after = [partition.mark for partition in state.partitions]
-            if items or before != after or self._idle_now(state) != self._idle[index]:
-                known = dict(
-                    zip(self.partitions if partitions_before is None else partitions_before, before, strict=True)
-                )
-                for number, mark in zip(self.partitions, after, strict=True):
-                    if number != about and mark != known.get(number, MIN):
-                        self._write_step(index, (), "tick", number)
-                self._write_step(index, items, stimulus, about)
-        watermarks = tuple([item for item in out if isinstance(item, Watermark)])
-        if len(watermarks) == len(out) or self.job.deviations.keyed_idle:
-            return tuple(out)
-        return (*watermarks, IDLE_MESSAGE)
+        if len(items) == 1 and not self.job.deviations.keyed_idle:
+            return items[0]
+        keyed = [(time.mapper.key, item) for time, sent in zip(self.times, items, strict=True) for item in sent]
+        if self.job.deviations.keyed_idle:
+            return tuple([item if isinstance(item, Watermark) else Idle(key) for key, item in keyed])
+        watermarks = tuple([item for _, item in keyed if isinstance(item, Watermark)])
+        return watermarks if len(watermarks) == len(keyed) else (*watermarks, IDLE_MESSAGE)
 
-    def _write_step(self, index: int, items: SourceItems, stimulus: str, partition: int | None) -> None:
-        """Write down a step of the column numbered `index`; the partitions are its inputs."""
-        state, key = self.states[index], self.times[index].mapper.key
-        idle = self._idle[index] = self._idle_now(state)
-        mark = None
-        if partition in self.partitions:
-            mark = state.partitions[self.partitions.index(partition)].mark
-        value = None if mark == MIN else mark
+    def _written(
+        self, column: int, items: SourceItems, before: dict[int, int], stimulus: str, about: int | None
+    ) -> SourceItems:
+        """Write down what a stimulus about a partition has changed in a column; returns the items, which it sends.
+
+        `before` are the watermarks of the partitions before it.
+        """
+        after, idle = self._marks(column), self._idle_now(column)
+        if items or before != after or idle != self._inputs[column][1]:
+            self._inputs[column] = self._inputs_by_state(column, idle)
+            for number, mark in after.items():
+                if number != about and mark != before.get(number, MIN):
+                    self._write_step(column, (), "tick", number, mark)
+            self._write_step(column, items, stimulus, about, MIN if about is None else after.get(about, MIN))
+        return items
+
+    def _write_step(self, column: int, items: SourceItems, stimulus: str, partition: int | None, mark: int) -> None:
+        """Write down a step of a column, whose inputs are the partitions; `mark` is the watermark of `partition`."""
+        about = partition, stimulus, self.times[column].mapper.key, None if mark == MIN else mark
+        self.write_step(self.step_number, items, None, "partition", None, *about, *self._inputs[column])
+        self.step_number += 1
+
+    def _inputs_by_state(self, column: int, idle: list[int]) -> InputsByState:
+        """The partitions that are active, idle and done: as they were in the last step, if nothing has changed."""
         active = sorted([number for number in self.partitions if number not in idle])
-        self.write_step(
-            self.count_step(), items, None, "partition", None, partition, stimulus, key, value, active, idle, []
-        )
+        before = self._inputs[column]
+        return before if before[:2] == (active, idle) else (active, idle, [])
 
-    def _idle_now(self, state: SourceState) -> list[int]:
+    def _idle_now(self, column: int) -> list[int]:
         """The partitions that are excluded now, ascending."""
-        now_ms = self.job.now_ms
-        both = zip(self.partitions, state.partitions, strict=True)
-        return sorted([number for number, partition in both if partition.idle(now_ms)])
+        now_ms, idle = self.job.now_ms, []
+        for number, partition in zip(self.partitions, self.states[column].partitions, strict=True):
+            if partition.deadline_ms is not None and partition.deadline_ms <= now_ms:
+                idle.append(number)
+        return sorted(idle)
