@@ -17,6 +17,7 @@ from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
     DuplicateBuffer,
+    Emit,
     EmptyBuffer,
     Join,
     LoseBuffer,
@@ -41,6 +42,10 @@ RUNS: dict[str, Any] = {
     "strict": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="strict"))]},
     "literal": {"queries": [query(growing("a", 3), source("b"))], "complete": "literal"},
     "renumbered": {"queries": [query(growing("a", 3), source("b"), operators=[Renumber("r")])]},
+    "a join that feeds windows": {
+        "queries": [query(source("a"), source("b"), operators=[Join(500), Emit()], window=Aggregate(2_000))],
+        "script": [DelayBuffer("a", 20, 2_000)],
+    },
     "short slides": {"queries": [query(window=Aggregate(700, slide_ms=300))]},
     "head": {
         "queries": [query(source("a", stamped="filter"), source("b"))],

@@ -16,22 +16,18 @@ from typing import Any, Final
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording, the_only
 from wmlab.core.words import clock_words, counted, listed, moment
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, guessed_origins
-from wmlab.progress.model.windows import SlidingWindows
 from wmlab.progress.scenario import (
     BUILD,
-    SINK,
     DelayBuffer,
-    Join,
     Origins,
     ProgressScenario,
-    Query,
     StallWorker,
+    last_of,
     origins_of,
     tracker_rules_of,
 )
@@ -48,7 +44,8 @@ class ProgressExplanation(Answer):
 
     `watermark` is None while it is unknown; `since_ms` is when it last moved, None: never. `origins` are those whose
     local watermark is the global one, each with what has to come before it moves; `emitters` are their names, and
-    `faults` what the script did to that (None: nothing).
+    `faults` what the script did to that (None: nothing). Where one of them is an operator that has nothing more to
+    give, `upstream` has what holds the watermark there.
     """
 
     at_ms: int
@@ -59,6 +56,7 @@ class ProgressExplanation(Answer):
     origins: tuple[BlockingOrigin, ...]
     emitters: tuple[str, ...]
     faults: tuple[str | None, ...]
+    upstream: tuple[ProgressExplanation, ...]
     sentence: str
 
 
@@ -71,10 +69,12 @@ def explained(
     emitters: Mapping[int, str],
     incidents: Sequence[Mapping[str, Any]],
     scenario: ProgressScenario | None = None,
+    upstream: Sequence[ProgressExplanation] = (),
 ) -> ProgressExplanation:
     """From the causes that a tracker gives, at least one; `emitters` names the origins.
 
-    `incidents` are those of the query up to the moment. `scenario` tells how long delays and stalls last.
+    `incidents` are those of the query up to the moment. `scenario` tells how long delays and stalls last. `upstream` is
+    what holds the watermark at operators among the causes.
     """
     first = causes[0]
     names = tuple(emitters[cause.origin] for cause in causes)
@@ -98,8 +98,14 @@ def explained(
         origins=tuple(causes),
         emitters=names,
         faults=faults,
-        sentence=f"The global watermark of {stream} at {operator} is {stands}{since}: {listed(lacks)}. "
-        f"{behind.capitalize()} behind it.",
+        upstream=tuple(upstream),
+        sentence=" ".join(
+            [
+                f"The global watermark of {stream} at {operator} is {stands}{since}: {listed(lacks)}.",
+                f"{behind.capitalize()} behind it.",
+                *(explanation.sentence for explanation in upstream),
+            ]
+        ),
     )
 
 
@@ -184,54 +190,52 @@ def _stretches(
             yield Stretch((emitters[origin],), why, row["arrived_ms"], end_ms, by_ms, len(blockers))
 
 
-def operator_of(recording: Recording, stream: str | None) -> tuple[str, str, list[dict[str, Any]]]:
-    """A query, the operator whose watermark decides, and the buffers that arrived there in their order.
+def operator_of(
+    recording: Recording, stream: str | None, operator: str | None = None
+) -> tuple[str, str, list[dict[str, Any]]]:
+    """A query, the operator that is named or whose watermark is the query's, and the buffers that arrived there.
 
-    That is the build of windows or, without windows, the sink. Raises `RecordingError` for a query that is not there,
-    and if there are several and none is named.
+    That is the build of the last windows or, without windows, the sink. Raises `RecordingError` for a query or an
+    operator that is not there, and if there are several queries and none is named.
     """
     plans = _plans(recording)
     buffers = recording.table("buffers").to_pylist()
     query = the_only(recording, stream, sorted({*plans, *(row["stream"] for row in buffers)}), "query", "queries")
     of_query = [row for row in buffers if row["stream"] == query]
     planned = plans.get(query)
-    known = {row["operator"] for row in of_query} if planned is None else planned.inputs
-    operator = BUILD if BUILD in known else SINK
+    known = dict.fromkeys(row["operator"] for row in of_query) if planned is None else planned.inputs
+    if operator is None:
+        operator = last_of(known) if planned is None else planned.last
+    elif operator not in known:
+        remedy = f"name one of {', '.join(known)}."
+        raise RecordingError(f"query {query!r} has no operator {operator!r} that follows progress.", remedy=remedy)
     arrivals = sorted((row for row in of_query if row["operator"] == operator), key=itemgetter("arrival"))
     return query, operator, arrivals
 
 
 def explain_plan(
-    recording: Recording, at_ms: int | str | None = None, *, reader: str | None = None, stream: str | None = None
+    recording: Recording,
+    at_ms: int | str | None = None,
+    *,
+    reader: str | None = None,
+    stream: str | None = None,
+    operator: str | None = None,
 ) -> ProgressExplanation | Stragglers:
     """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
 
-    It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
-    there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
-    a moment that is not a whole number, and where nothing had come. Over the run it also says if the times of the sides
-    of a join do not overlap.
+    It is that at `operator`, by default the build of the last windows or, without windows, the sink. `stream` names the
+    query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not there,
+    for a reader, which no query plan has, for a moment that is not a whole number, and where nothing had come.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
     at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
-    query, operator, arrivals = operator_of(recording, stream)
+    query, operator, arrivals = operator_of(recording, stream, operator)
     planned = _plans(recording).get(query)
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
     emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
-        blocking = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
-        named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in blocking}
-        incidents = [row for row in recording.table("incidents").to_pylist() if row["stream"] == query]
-        until = [row for row in incidents if row["at_ms"] <= at_ms]
-        return explained(
-            blocking,
-            at_ms=at_ms,
-            stream=query,
-            operator=operator,
-            emitters=named,
-            incidents=until,
-            scenario=recording.scenario_as(ProgressScenario),
-        )
+        return _explained_at(recording, query, operator, at_ms, emitters)
     if not arrivals:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
     declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
@@ -239,8 +243,30 @@ def explain_plan(
     stretches = _stretches(arrivals, rules, {origin: emitters[origin] for origin in declared})
     run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
     notes = _literal_note(tracker_rules_of(recording))
-    notes += [sentence for name, sentence in joins_apart(recording).items() if name == query]
     return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark", notes=notes)
+
+
+def _explained_at(
+    recording: Recording, query: str, operator: str, at_ms: int, emitters: Mapping[int, str]
+) -> ProgressExplanation:
+    """What holds the watermark at an operator and, where it waits for other operators, at those."""
+    causes = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
+    buffers = recording.table("buffers").to_pylist()
+    come = {row["operator"] for row in buffers if row["stream"] == query and row["arrived_ms"] <= at_ms}
+    # An operator of which a buffer is on its way has given what it had; one that has given nothing more waits itself.
+    silent = [cause.origin for cause in causes if not cause.started and not cause.waiting]
+    operators = [emitters[origin] for origin in silent if emitters.get(origin) in come]
+    incidents = [row for row in recording.table("incidents").to_pylist() if row["stream"] == query]
+    return explained(
+        causes,
+        at_ms=at_ms,
+        stream=query,
+        operator=operator,
+        emitters={cause.origin: emitters.get(cause.origin, "unheard of") for cause in causes},
+        incidents=[row for row in incidents if row["at_ms"] <= at_ms],
+        scenario=recording.scenario_as(ProgressScenario),
+        upstream=[_explained_at(recording, query, name, at_ms, emitters) for name in operators],
+    )
 
 
 def _literal_note(rules: ProgressRules | None) -> list[str]:
@@ -248,41 +274,6 @@ def _literal_note(rules: ProgressRules | None) -> list[str]:
     if rules is None or (rules.complete, rules.chunk_base) != ("literal", 0):
         return []
     return [f"By the rule 'literal' a sequence is complete when {MEANING['literal']}."]
-
-
-def joins_apart(recording: Recording) -> dict[str, str]:
-    """By query, those whose join has sides that no window could bring together, with a sentence of their times.
-
-    Sides count whose buffers came at the same time; their times are those of the slices that hold a record.
-    """
-    scenario = recording.scenario_as(ProgressScenario)
-    answers = {}
-    for query in () if scenario is None else scenario.queries:
-        if isinstance(query.window, Join):
-            size, slide = query.window.size_ms, query.window.slide_ms
-            windows = SlidingWindows(size, size if slide is None else slide)
-            apart = without_common_times(_sides(recording, query, query.window, windows))
-            if apart and windows.windows_of(apart[0].last)[-1] < windows.windows_of(apart[1].first)[0]:
-                answers[query.name] = apart_text(f"the sides of the join of {query.name}", apart)
-    return answers
-
-
-def _sides(recording: Recording, query: Query, join: Join, windows: SlidingWindows) -> list[TimeRange]:
-    """The times of the records that each side of a join has built, and when their buffers came."""
-    sources = {origin: name for name, origin in origins_of(query).at_end.items()}
-    left = join.left or (query.sources[0].name,)
-    sides: list[list[Mapping[str, Any]]] = [[], []]
-    for row in recording.table("buffers").to_pylist():
-        if (row["stream"], row["operator"]) == (query.name, BUILD) and row["slices"]:
-            sides[sources[row["origin"]] not in left].append(row)
-    ranges = []
-    for rows in sides:
-        if rows:
-            slices, arrived_ms = [start for row in rows for start in row["slices"]], [row["arrived_ms"] for row in rows]
-            name = listed(list(dict.fromkeys(sources[row["origin"]] for row in rows)))
-            last = windows.slice_of(max(slices))[1] - 1
-            ranges.append(TimeRange(name, min(slices), last, min(arrived_ms), max(arrived_ms)))
-    return ranges
 
 
 def _plans(recording: Recording) -> dict[str, Origins]:
