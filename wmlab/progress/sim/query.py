@@ -88,14 +88,15 @@ def joined_chunks(chunks: Sequence[RecordBuffer]) -> RecordBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One operator of a route: what becomes of a buffer, with the worker that executes it.
+    """One operator of a route: what becomes of a buffer, and the name under which it follows progress, if it does.
 
     What comes out goes on in the same task or, if the operator `ends` a pipeline, each buffer in one of its own; `done`
     is called when such a task has been executed, and gives what may go on then. `makes_chunks` is for an emission,
     which numbers chunks, `windows` are those that the operator builds.
     """
 
-    process: Callable[[RecordBuffer, int], Sequence[RecordBuffer]]
+    process: Callable[[RecordBuffer], Sequence[RecordBuffer]]
+    tracker: str | None = None
     ends: bool = False
     makes_chunks: bool = False
     done: Callable[[RecordBuffer], Sequence[RecordBuffer]] | None = None
@@ -150,7 +151,7 @@ class QueryRun:
         self.progress = {name: ProgressTracker(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
         self.arrivals = dict.fromkeys(self.progress, 0)
         self.windows: dict[str, WindowRun] = {}
-        sink = Step(process=partial(self._follow, SINK, lambda _: ()))
+        sink = Step(process=lambda buffer: (buffer,), tracker=SINK)
         self.routes = {source.name: (*route, sink) for source, route in self._routes(part)}
         for route in self.routes.values():
             built: set[WindowRun] = set()
@@ -187,19 +188,20 @@ class QueryRun:
                     yield Step(process=partial(_grown, growth=growth))
                 case plans.Emit(buffer_records=capacity):
                     emit = operators.Emit(partial(split_to_capacity, capacity=capacity), base)
-                    yield Step(process=partial(_emitted, emit=emit), ends=True, makes_chunks=True)
+                    yield Step(process=emit.take, ends=True, makes_chunks=True)
                 case plans.Renumber():
                     inputs = self.origins.inputs[name]
                     renumber = operators.Renumber(self.origins.ids[name], inputs, self.rules, joined_chunks)
-                    yield Step(process=partial(self._follow, name, renumber.take), ends=True)
+                    yield Step(process=renumber.take, tracker=name, ends=True)
                 case plans.InOrder():
                     order = operators.InOrder[RecordBuffer]("keep", base)
-                    yield Step(process=partial(self._follow, name, order.take), ends=True, done=order.done)
+                    yield Step(process=order.take, tracker=name, ends=True, done=order.done)
                 case Windowing():
                     windows = WindowRun(name, self._window_operator(operator, name))
                     self.windows[name] = windows
-                    yield Step(process=partial(self._build, windows), ends=True, reads_records=True, windows=windows)
-                    yield Step(process=partial(self._follow, probe_of(name), lambda buffer: (buffer,)))
+                    build = partial(self._build, windows)
+                    yield Step(process=build, tracker=name, ends=True, reads_records=True, windows=windows)
+                    yield Step(process=lambda buffer: (buffer,), tracker=probe_of(name))
 
     def _window_operator(self, part: plans.Aggregate | plans.Join, name: str) -> WindowedAggregation:
         windows = SlidingWindows(part.size_ms, part.slide_ms or part.size_ms)
@@ -258,12 +260,14 @@ class QueryRun:
 
     def _run(self, route: Route, begin: int, buffer: RecordBuffer, worker: int) -> None:
         """Execute the pipeline that begins with the step at `begin`."""
-        buffers: Sequence[RecordBuffer] = (buffer,)
         for index, step in enumerate(route[begin:], begin + 1):
-            buffers = step.process(buffers[0], worker)
+            if step.tracker is not None:
+                self._arrive(step.tracker, buffer, worker)
+            buffers = step.process(buffer)
             if step.ends:
                 self._hand_on(route, index, buffers, worker)
                 return
+            (buffer,) = buffers
 
     def _hand_on(self, route: Route, index: int, buffers: Sequence[RecordBuffer], worker: int) -> None:
         """Go on at `index` with each buffer that a pipeline put out: as a task, or at once where only the sink is left.
@@ -292,22 +296,10 @@ class QueryRun:
         if done is not None:
             self._hand_on(route, index, done(buffer), worker)
 
-    def _follow(
-        self,
-        name: str,
-        take: Callable[[RecordBuffer], Sequence[RecordBuffer]],
-        buffer: RecordBuffer,
-        worker: int,
-    ) -> Sequence[RecordBuffer]:
-        """A buffer comes to an operator that follows progress under this name."""
-        self._arrive(name, buffer, worker)
-        return take(buffer)
-
-    def _build(self, windows: WindowRun, buffer: RecordBuffer, worker: int) -> list[RecordBuffer]:
+    def _build(self, windows: WindowRun, buffer: RecordBuffer) -> list[RecordBuffer]:
         """The windows take the records of a buffer; then time may have come for some of them."""
         times, keys = (buffer.rows[name].tolist() for name in ("time", "key"))
         self._note_late(buffer.origin, windows.operator.build(buffer.origin, times, keys))
-        self._arrive(windows.name, buffer, worker)
         return self._fire(windows, windows.operator.advance(self.progress[windows.name].watermark))
 
     def _flush(self) -> None:
@@ -390,22 +382,17 @@ class QueryRun:
             self.world.note(self.part.name, "late", self.emitters[origin], detail)
 
 
-def _filtered(buffer: RecordBuffer, _: int, *, keep: float, salt: int) -> tuple[RecordBuffer]:
+def _filtered(buffer: RecordBuffer, *, keep: float, salt: int) -> tuple[RecordBuffer]:
     """The buffer without the records that a filter leaves out, by a number drawn from each record's own."""
     rows = buffer.rows[uniform_of(buffer.rows["number"], salt) < keep]
     return (replace(buffer, rows=rows, records=len(rows)),)
 
 
-def _grown(buffer: RecordBuffer, _: int, *, growth: float) -> tuple[RecordBuffer]:
+def _grown(buffer: RecordBuffer, *, growth: float) -> tuple[RecordBuffer]:
     """The buffer with larger records."""
     return (replace(buffer, size=buffer.size * growth),)
 
 
-def _restamped(buffer: RecordBuffer, _: int, *, source: plans.Source) -> tuple[RecordBuffer]:
+def _restamped(buffer: RecordBuffer, *, source: plans.Source) -> tuple[RecordBuffer]:
     """The buffer with the watermark of the records it still has, at the end of its first pipeline."""
     return (replace(buffer, watermark=stamped(source, buffer.created_ms, buffer.rows["time"])),)
-
-
-def _emitted(buffer: RecordBuffer, _: int, *, emit: operators.Emit[RecordBuffer]) -> list[RecordBuffer]:
-    """The chunks that an emission makes of a buffer."""
-    return emit.take(buffer)
