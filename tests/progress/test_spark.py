@@ -23,6 +23,8 @@ from wmlab.progress.scenario import (
     LoseBuffer,
     Renumber,
     SilenceSource,
+    Windowing,
+    windows_of,
 )
 from wmlab.progress.sim.world import PlanWorld
 from wmlab.progress.spark import PROGRESS_COLUMNS, fired_windows, progress
@@ -133,22 +135,27 @@ def test_chunks_that_do_not_fit_their_base_are_refused_when_the_answer_is_asked_
 @pytest.mark.parametrize("name", RUNS)
 def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
     scenario = world_of(name).scenario
-    window = scenario.queries[0].window
-    arrivals = buffers_of(spark, name, operator="build")
-    found = fired_windows(
-        progress(arrivals, local=scenario.local, complete=scenario.complete),
-        size=window.size_ms,
-        slide=window.slide_ms,
-        trigger=window.trigger,
-        flush=name != "silent",
-    )
-    columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached")
-    fired = rows(world_of(name), "windows_fired")
-    # At the end of the stream there is no arrival, and Spark says nothing of the watermark.
-    wanted = [tuple((row | ({"reached": None} if row["arrival"] is None else {}))[c] for c in columns) for row in fired]
-    assert found.columns == [*columns]
-    assert sorted(map(tuple, found.collect())) == sorted(wanted)
-    assert wanted
+    (query,) = scenario.queries
+    parts = [part for part in query.operators if isinstance(part, Windowing)]
+    for operator, window in zip(windows_of(query), parts, strict=True):
+        arrivals = buffers_of(spark, name, operator=operator)
+        found = fired_windows(
+            progress(arrivals, local=scenario.local, complete=scenario.complete),
+            size=window.size_ms,
+            slide=window.slide_ms,
+            trigger=window.trigger,
+            flush=name != "silent",
+        )
+        columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached")
+        # At the end of the stream there is no arrival, and Spark says nothing of the watermark.
+        fired = [
+            row | ({"reached": None} if row["arrival"] is None else {})
+            for row in rows(world_of(name), "windows_fired", operator=operator)
+        ]
+        wanted = [tuple(row[column] for column in columns) for row in fired]
+        assert found.columns == [*columns]
+        assert sorted(map(tuple, found.collect())) == sorted(wanted)
+        assert wanted
 
 
 def test_windows_of_another_size_than_the_recorded_slices(spark) -> None:
