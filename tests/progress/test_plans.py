@@ -155,6 +155,9 @@ def test_a_join_that_feeds_windows_is_an_origin_and_what_holds_it_is_explained()
     assert {holder.who for holder in run.explain()} == {"build"}
     assert run.measures().measures["records counted in windows"] == run.measures().results > 0
     assert [verdict.verdict for verdict in run.check()] == ["ok"] * len(INVARIANTS)
+    never = scenario(queries=[joined], script=[SilenceSource("b")]).record().explain(at_ms=9_000)
+    assert "at build-2 is unknown: build (origin 3) has sent nothing. " in never.sentence
+    assert "at build is unknown: b (origin 2) has sent nothing and is silent from 0 s on" in never.sentence
     with pytest.raises(RecordingError, match="no operator 'merge' that follows progress"):
         run.explain(operator="merge")
 

@@ -23,6 +23,7 @@ from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, guessed_origins
 from wmlab.progress.scenario import (
     BUILD,
+    SCAN,
     DelayBuffer,
     Origins,
     ProgressScenario,
@@ -58,55 +59,6 @@ class ProgressExplanation(Answer):
     faults: tuple[str | None, ...]
     upstream: tuple[ProgressExplanation, ...]
     sentence: str
-
-
-def explained(
-    causes: Sequence[BlockingOrigin],
-    *,
-    at_ms: int,
-    stream: str,
-    operator: str,
-    emitters: Mapping[int, str],
-    incidents: Sequence[Mapping[str, Any]],
-    scenario: ProgressScenario | None = None,
-    upstream: Sequence[ProgressExplanation] = (),
-) -> ProgressExplanation:
-    """From the causes that a tracker gives, at least one; `emitters` names the origins.
-
-    `incidents` are those of the query up to the moment. `scenario` tells how long delays and stalls last. `upstream` is
-    what holds the watermark at operators among the causes.
-    """
-    first = causes[0]
-    names = tuple(emitters[cause.origin] for cause in causes)
-    faults = tuple(
-        _fault_of(cause, name, at_ms, incidents, scenario) for cause, name in zip(causes, names, strict=True)
-    )
-    since = "" if first.since_ms is None else f" since {clock_words(first.since_ms)}"
-    stands = "unknown" if first.watermark is None else f"held at {clock_words(first.watermark, clock_ms=at_ms)}"
-    lacks = [
-        f"{name} (origin {cause.origin}) {cause.lack}{fault or ''}"
-        for cause, name, fault in zip(causes, names, faults, strict=True)
-    ]
-    waiting = sum(cause.waiting for cause in causes)
-    behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "no buffer waits"
-    return ProgressExplanation(
-        at_ms=at_ms,
-        stream=stream,
-        operator=operator,
-        watermark=first.watermark,
-        since_ms=first.since_ms,
-        origins=tuple(causes),
-        emitters=names,
-        faults=faults,
-        upstream=tuple(upstream),
-        sentence=" ".join(
-            [
-                f"The global watermark of {stream} at {operator} is {stands}{since}: {listed(lacks)}.",
-                f"{behind.capitalize()} behind it.",
-                *(explanation.sentence for explanation in upstream),
-            ]
-        ),
-    )
 
 
 def _fault_of(
@@ -163,22 +115,14 @@ def _delay_ms(scenario: ProgressScenario | None, target: str) -> int | None:
     return None
 
 
-def _followed(
-    rows: Sequence[Mapping[str, Any]], origins: Sequence[int], rules: ProgressRules
-) -> Iterator[tuple[Mapping[str, Any], ProgressTracker]]:
-    """Each arrival, and the tracker of its operator after it: always the same one."""
-    tracker = ProgressTracker(origins, rules)
-    for row in rows:
-        tracker.step(stamp_of(row), row["arrived_ms"])
-        yield row, tracker
-
-
 def _stretches(
     rows: Sequence[Mapping[str, Any]], rules: ProgressRules, emitters: Mapping[int, str]
 ) -> Iterator[Stretch]:
     """What held the watermark between each arrival and the next."""
     ends_ms = [row["arrived_ms"] for row in rows[1:]]
-    for (row, tracker), end_ms in zip(_followed(rows, list(emitters), rules), ends_ms, strict=False):
+    tracker = ProgressTracker(list(emitters), rules)
+    for row, end_ms in zip(rows, ends_ms, strict=False):
+        tracker.step(stamp_of(row), row["arrived_ms"])
         if row["arrived_ms"] == end_ms:
             continue
         local = {origin: progress.local for origin, progress in tracker.origins.items()}
@@ -256,16 +200,32 @@ def _explained_at(
     # An operator of which a buffer is on its way has given what it had; one that has given nothing more waits itself.
     silent = [cause.origin for cause in causes if not cause.started and not cause.waiting]
     operators = [emitters[origin] for origin in silent if emitters.get(origin) in come]
+    upstream = tuple(_explained_at(recording, query, name, at_ms, emitters) for name in operators)
     incidents = [row for row in recording.table("incidents").to_pylist() if row["stream"] == query]
-    return explained(
-        causes,
+    until = [row for row in incidents if row["at_ms"] <= at_ms]
+    scenario, first = recording.scenario_as(ProgressScenario), causes[0]
+    names = tuple(emitters.get(cause.origin, "unheard of") for cause in causes)
+    faults = tuple(_fault_of(cause, name, at_ms, until, scenario) for cause, name in zip(causes, names, strict=True))
+    since = "" if first.since_ms is None else f" since {clock_words(first.since_ms)}"
+    stands = "unknown" if first.watermark is None else f"held at {clock_words(first.watermark, clock_ms=at_ms)}"
+    lacks = [
+        f"{name} (origin {cause.origin}) {cause.lack}{fault or ''}"
+        for cause, name, fault in zip(causes, names, faults, strict=True)
+    ]
+    waiting = sum(cause.waiting for cause in causes)
+    behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "No buffer waits"
+    sentence = f"The global watermark of {query} at {operator} is {stands}{since}: {listed(lacks)}. {behind} behind it."
+    return ProgressExplanation(
         at_ms=at_ms,
         stream=query,
         operator=operator,
-        emitters={cause.origin: emitters.get(cause.origin, "unheard of") for cause in causes},
-        incidents=[row for row in incidents if row["at_ms"] <= at_ms],
-        scenario=recording.scenario_as(ProgressScenario),
-        upstream=[_explained_at(recording, query, name, at_ms, emitters) for name in operators],
+        watermark=first.watermark,
+        since_ms=first.since_ms,
+        origins=causes,
+        emitters=names,
+        faults=faults,
+        upstream=upstream,
+        sentence=" ".join([sentence, *(explanation.sentence for explanation in upstream)]),
     )
 
 
@@ -295,15 +255,19 @@ def blocking_origins_at(
     buffers = recording.table("buffers").to_pylist()
     arrivals = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
     rows = sorted((row for row in arrivals if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
-    if not rows:
+    planned = _plans(recording).get(query)
+    origins = None if planned is None else planned.inputs.get(operator)
+    # Behind operators to which something has come, an operator to which nothing has waits for them.
+    at_others = [row for row in buffers if row["stream"] == query and row["operator"] != SCAN]
+    if not rows and (origins is None or all(row["arrived_ms"] > at_ms for row in at_others)):
         raise RecordingError(
             f"no buffer of query {query!r} had come to {operator!r} by {moment(at_ms)}.",
             remedy="ask for a query and an operator of the table 'buffers', and a later time.",
         )
-    planned = _plans(recording).get(query)
-    origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
         origins = tuple(guessed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
     rules = rules or tracker_rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
-    *_, (_, tracker) = _followed(rows, origins, rules)
+    tracker = ProgressTracker(origins, rules)
+    for row in rows:
+        tracker.step(stamp_of(row), row["arrived_ms"])
     return tracker.blocking_origins()
