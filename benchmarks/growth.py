@@ -115,7 +115,7 @@ def progress(
             plan.Query(
                 f"query{number}",
                 sources=[source(f"source{number}-{n}") for n in range(2 * sources)],
-                window=plan.Aggregate(2_000, slide_ms=2_000 // windows),
+                operators=[plan.Aggregate(2_000, slide_ms=2_000 // windows)],
             )
             for number in range(queries)
         ],

@@ -53,7 +53,11 @@ SCENARIO = wm.Scenario(
 PLAN = plans.PlanScenario(
     "a plan",
     queries=[
-        plans.Query("q", sources=[plans.Source(name, rate_per_s=20) for name in "ab"], window=plans.Aggregate(1_000))
+        plans.Query(
+            "q",
+            sources=[plans.Source(name, rate_per_s=20) for name in "ab"],
+            operators=[plans.Aggregate(1_000)],
+        )
     ],
     duration_ms=3_000,
 )

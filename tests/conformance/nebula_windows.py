@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.conformance.fields import Fields, each, expect, expect_if, interpreted, known, matched, steps_of
 from wmlab.progress.model.numbers import TupleBuffer, by_event_time, by_ingestion_time
-from wmlab.progress.model.operators import Emission, Sequencer
+from wmlab.progress.model.operators import Emit, InOrder
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, SlidingWindows, WindowedAggregation
 
 Output = tuple[int, int, bool]
@@ -38,12 +38,12 @@ def rechunked(inputs: Sequence[Sequence[Any]], each: int) -> list[Output]:
     return [output for buffer in inputs for output in rechunk(operator, buffer)]
 
 
-def emission(each: int) -> Emission[TupleBuffer]:
+def emission(each: int) -> Emit[TupleBuffer]:
     """An emission that makes so many buffers of each."""
-    return Emission(lambda buffer: [buffer] * each, chunk_base=1)
+    return Emit(lambda buffer: [buffer] * each, chunk_base=1)
 
 
-def rechunk(operator: Emission[TupleBuffer], buffer: Sequence[Any]) -> list[Output]:
+def rechunk(operator: Emit[TupleBuffer], buffer: Sequence[Any]) -> list[Output]:
     """What one input (sequence, chunk, last) becomes."""
     sequence, chunk, last = buffer
     outputs = operator.take(TupleBuffer(1, sequence, chunk, last, 0))
@@ -74,7 +74,7 @@ def in_all_orders(inputs: Sequence[Sequence[Any]], each: int) -> Iterator[list[O
     return continued(state_of(start), range(len(inputs)), [])
 
 
-def state_of(operator: Emission[TupleBuffer]) -> str:
+def state_of(operator: Emit[TupleBuffer]) -> str:
     """All that an emission goes by, so that two with the same text behave alike."""
     return repr(vars(operator))
 
@@ -176,7 +176,7 @@ def run_lags(case: Fields, windows: SlidingWindows, times: Sequence[int]) -> Non
 def run_sequencer(case: Fields) -> None:
     """Take and acknowledge."""
     assert case.take("api", "take/ack") == "take/ack"
-    sequencer = Sequencer[TupleBuffer](known("policy", case.take("policy", "keep"), ("keep", "drop")))
+    sequencer = InOrder[TupleBuffer](known("policy", case.take("policy", "keep"), ("keep", "drop")))
     for fields in steps_of(case):
         if "take" in fields:
             sequence, chunk, last = fields.take("take")

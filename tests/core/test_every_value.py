@@ -53,7 +53,8 @@ NEGATIVE: Final = {
 }  # fmt: skip
 """The fields that may be negative, by their name in all classes or in one."""
 FRACTIONS: Final = {
-    "mean_ms", "median_ms", "delay_mean_ms", "service_mean_ms", "jitter_ms", "rate_per_s", "sigma", "growth",
+    "mean_ms", "median_ms", "delay_mean_ms", "service_mean_ms", "event_time_record_ms", "jitter_ms", "rate_per_s",
+    "sigma", "growth",
     "progress.Filter.keep",
 }  # fmt: skip
 SHARES: Final = {"loss", "duplication", "reordering"}

@@ -18,7 +18,7 @@ RIGHT = plan.Source(
     "source-2",
     times_ms=[300, 1_900, 3_200, 3_300],
     buffer_records=2,
-    flush_every_ms=None,
+    flush_every_ms="when full",
     operators=[plan.Scan(), plan.Filter(0.9)],
 )
 THIRD = plan.Source("source-3", times_ms=[900], operators=[plan.Scan(), plan.Map(1.5), plan.Emit()])
@@ -30,7 +30,7 @@ def scenario(*queries: plan.Query) -> plan.PlanScenario:
 
 
 DIAGRAM = scenario(
-    plan.Query("query-1", sources=[LEFT, RIGHT], window=JOIN, output=[plan.Emit()]),
+    plan.Query("query-1", sources=[LEFT, RIGHT], operators=[JOIN, plan.Emit()]),
     plan.Query("query-2", sources=[THIRD]),
 )
 
@@ -52,7 +52,8 @@ def test_the_pipelines_are_those_of_the_document() -> None:
         ["Scan", "Map", "Emit"],
     ]
     assert ("Join Build", "", "Join Probe") in edges(text)
-    assert ("Scan", "origin 1", "Join Build") in edges(text)
+    assert ("source-1", "origin 1", "Scan") in edges(text)
+    assert ("Scan", "", "Join Build") in edges(text)
 
 
 def test_the_edges_have_the_identifiers_of_the_diagram() -> None:
@@ -61,34 +62,46 @@ def test_the_edges_have_the_identifiers_of_the_diagram() -> None:
     text = DIAGRAM.mermaid(DIAGRAM.record())
     labels = {(source, target): label.split("<br/>") for source, label, target in edges(text)}
     first = "sequence 1, chunk 0"
-    assert labels["Scan", "Join Build"][:3] == ["origin 1", first, f"last, watermark {now}"]
-    assert labels["Filter", "Join Build"][:3] == ["origin 2", first, f"last, watermark {now_y}"]
+    assert labels["source-1", "Scan"][:3] == ["origin 1", first, f"last, watermark {now}"]
+    assert labels["source-2", "Scan"][:3] == ["origin 2", first, f"last, watermark {now_y}"]
+    assert labels["source-3", "Scan"] == ["origin 1", first, f"last, watermark {now}"]
     assert labels["Emit", "sink"] == ["origin 1", first, f"last, watermark {now}"]  # of query 2, which is drawn last
-    assert f"sequence 1, chunk 0<br/>watermark {now_y}" in text
+    assert f"sequence 1, chunk 0<br/>not the last, watermark {now_y}" in text
     assert f"sequence 1, chunk 1<br/>last, watermark {now}" in text
     assert f"sequence 2, chunk 0<br/>last, watermark {now_x}" in text
 
 
 def test_of_many_buffers_the_range_is_drawn() -> None:
     source = plan.Source("s", times_ms=[*range(0, 900, 100)], buffer_records=1)
-    many = scenario(plan.Query("q", sources=[source], window=plan.Aggregate(1_000)))
+    many = scenario(plan.Query("q", sources=[source], operators=[plan.Aggregate(1_000)]))
     assert "origin 1<br/>9 buffers<br/>watermarks 0 … 800" in many.mermaid(many.record())
 
 
 def test_chains_over_all_sources_are_one_pipeline() -> None:
     sources = [plan.Source(name, rate_per_s=20, operators=[plan.Emit()]) for name in ("trucks", "cars")]
     merged = scenario(
-        plan.Query(
-            "q", sources=sources, operators=[plan.Renumber("merge"), plan.Map(2.0)], window=plan.Aggregate(1_000)
-        )
+        plan.Query("q", sources=sources, operators=[plan.Renumber("merge"), plan.Map(2.0), plan.Aggregate(1_000)])
     )
     found = edges(merged.mermaid())
     assert [edge for edge in found if edge[2] == "Renumber"] == [
         ("Emit", "origin 1", "Renumber"),
         ("Emit", "origin 2", "Renumber"),
     ]
-    assert ("Map", "origin 3", "Aggregation Build") in found
+    assert ("Renumber", "origin 3", "Map") in found
     assert found[-1] == ("Aggregation Probe", "origin 4", "sink")
+
+
+def test_windows_that_feed_windows_are_pipelines_one_behind_the_other() -> None:
+    both = plan.LogicalStream("both", sources=[LEFT, RIGHT], operators=[JOIN, plan.Emit()])
+    chained = scenario(plan.Query("q", sources=[both, THIRD], operators=[plan.Join(4_000), plan.Aggregate(4_000)]))
+    found = edges(chained.mermaid())
+    for edge in (
+        ("Emit", "origin 4", "Join Build"),
+        ("Emit", "origin 3", "Join Build"),
+        ("Join Probe", "", "Aggregation Build"),
+        ("Aggregation Probe", "origin 6", "sink"),
+    ):
+        assert edge in found
 
 
 def test_the_chart_of_a_recording_counts_what_it_draws() -> None:
@@ -96,9 +109,9 @@ def test_the_chart_of_a_recording_counts_what_it_draws() -> None:
     drawn = wm.progress.chart.plan(run)
     assert drawn.mermaid == DIAGRAM.mermaid(run)
     assert (
-        drawn.sentence == "2 query plans with 3 sources and 4 origins; on the edges are 8 buffers where they arrived."
+        drawn.sentence == "2 query plans with 3 sources and 4 origins; on the edges are 9 buffers where they arrived."
     )
-    assert drawn.mermaid.count("sequence ") == 8
+    assert drawn.mermaid.count("sequence ") == 9
 
 
 def test_other_recordings_are_refused() -> None:

@@ -15,7 +15,19 @@ from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
 from wmlab.open import load_scenario
-from wmlab.progress import DelayBuffer, LoseBuffer, PlanScenario, Query, Renumber, SilenceSource, Source, StallWorker
+from wmlab.progress import (
+    Aggregate,
+    DelayBuffer,
+    Emit,
+    Join,
+    LoseBuffer,
+    PlanScenario,
+    Query,
+    Renumber,
+    SilenceSource,
+    Source,
+    StallWorker,
+)
 from wmlab.progress.checks import INVARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,6 +140,26 @@ def test_origins_behind_a_renumbering_are_named() -> None:
     run = scenario(queries=[query(operators=[Renumber("merged")])]).record()
     assert run.explain(at_ms=5_000).emitters == ("merged",)
     assert {holder.who for holder in run.explain()} == {"merged"}
+
+
+def test_a_join_that_feeds_windows_is_an_origin_and_what_holds_it_is_explained() -> None:
+    joined = query(operators=[Join(500), Emit()], window=Aggregate(1_000))
+    run = scenario(queries=[joined], script=[LoseBuffer("b", 60)]).record()
+    found = run.explain(at_ms=9_000)
+    assert (found.operator, found.emitters) == ("build-2", ("build",))
+    (join,) = found.upstream
+    assert (join.operator, join.emitters, join.upstream) == ("build", ("b",), ())
+    assert f"build (origin 3) has sent nothing after sequence {found.origins[0].sequence - 1}" in found.sentence
+    assert "b (origin 2) lacks sequence 60, which was lost at" in found.sentence
+    assert run.explain(at_ms=9_000, operator="build") == join
+    assert {holder.who for holder in run.explain()} == {"build"}
+    assert run.measures().measures["records counted in windows"] == run.measures().results > 0
+    assert [verdict.verdict for verdict in run.check()] == ["ok"] * len(INVARIANTS)
+    never = scenario(queries=[joined], script=[SilenceSource("b")]).record().explain(at_ms=9_000)
+    assert "at build-2 is unknown: build (origin 3) has sent nothing. " in never.sentence
+    assert "at build is unknown: b (origin 2) has sent nothing and is silent from 0 s on" in never.sentence
+    with pytest.raises(RecordingError, match="no operator 'merge' that follows progress"):
+        run.explain(operator="merge")
 
 
 def test_without_windows_the_sink_is_explained_and_of_several_queries_one_is_named() -> None:

@@ -12,7 +12,7 @@ from wmlab.core.errors import RecordingError
 plan = wm.progress
 
 SOURCE = plan.Source("s", times_ms=[0, 400, 1_000, 1_400, 2_000], buffer_records=1)
-QUERY = plan.Query("q", sources=[SOURCE], window=plan.Aggregate(1_000))
+QUERY = plan.Query("q", sources=[SOURCE], operators=[plan.Aggregate(1_000)])
 SCENARIO = plan.PlanScenario("a run", queries=[QUERY], duration_ms="4 s")
 
 
@@ -34,6 +34,7 @@ def test_the_measures_count_what_the_tables_have() -> None:
 def test_a_lost_buffer_is_the_difference_and_its_effect_is_told() -> None:
     lost = SCENARIO.replace(script=[plan.LoseBuffer("s", 2)])
     comparison = wm.compare(SCENARIO.record(), lost.record(), labels=["whole", "one lost"])
+    assert comparison.sentence.startswith("one lost gave 4 counted records, fewer than whole with 5.")
     assert "The global watermark of one lost lags most" in comparison.sentence
     results = dict(comparison.results)
     assert results["windows fired by the watermark"] == (2, 0)

@@ -17,11 +17,14 @@ from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
     DuplicateBuffer,
+    Emit,
     EmptyBuffer,
     Join,
     LoseBuffer,
     Renumber,
     SilenceSource,
+    Windowing,
+    windows_of,
 )
 from wmlab.progress.sim.world import PlanWorld
 from wmlab.progress.spark import PROGRESS_COLUMNS, fired_windows, progress
@@ -41,6 +44,10 @@ RUNS: dict[str, Any] = {
     "strict": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="strict"))]},
     "literal": {"queries": [query(growing("a", 3), source("b"))], "complete": "literal"},
     "renumbered": {"queries": [query(growing("a", 3), source("b"), operators=[Renumber("r")])]},
+    "a join that feeds windows": {
+        "queries": [query(source("a"), source("b"), operators=[Join(500), Emit()], window=Aggregate(2_000))],
+        "script": [DelayBuffer("a", 20, 2_000)],
+    },
     "short slides": {"queries": [query(window=Aggregate(700, slide_ms=300))]},
     "head": {
         "queries": [query(source("a", stamped="filter"), source("b"))],
@@ -128,22 +135,27 @@ def test_chunks_that_do_not_fit_their_base_are_refused_when_the_answer_is_asked_
 @pytest.mark.parametrize("name", RUNS)
 def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
     scenario = world_of(name).scenario
-    window = scenario.queries[0].window
-    arrivals = buffers_of(spark, name, operator="build")
-    found = fired_windows(
-        progress(arrivals, local=scenario.local, complete=scenario.complete),
-        size=window.size_ms,
-        slide=window.slide_ms,
-        trigger=window.trigger,
-        flush=name != "silent",
-    )
-    columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached")
-    fired = rows(world_of(name), "windows_fired")
-    # At the end of the stream there is no arrival, and Spark says nothing of the watermark.
-    wanted = [tuple((row | ({"reached": None} if row["arrival"] is None else {}))[c] for c in columns) for row in fired]
-    assert found.columns == [*columns]
-    assert sorted(map(tuple, found.collect())) == sorted(wanted)
-    assert wanted
+    (query,) = scenario.queries
+    parts = [part for part in query.operators if isinstance(part, Windowing)]
+    for operator, window in zip(windows_of(query), parts, strict=True):
+        arrivals = buffers_of(spark, name, operator=operator)
+        found = fired_windows(
+            progress(arrivals, local=scenario.local, complete=scenario.complete),
+            size=window.size_ms,
+            slide=window.slide_ms,
+            trigger=window.trigger,
+            flush=name != "silent",
+        )
+        columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached")
+        # At the end of the stream there is no arrival, and Spark says nothing of the watermark.
+        fired = [
+            row | ({"reached": None} if row["arrival"] is None else {})
+            for row in rows(world_of(name), "windows_fired", operator=operator)
+        ]
+        wanted = [tuple(row[column] for column in columns) for row in fired]
+        assert found.columns == [*columns]
+        assert sorted(map(tuple, found.collect())) == sorted(wanted)
+        assert wanted
 
 
 def test_windows_of_another_size_than_the_recorded_slices(spark) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from wmlab.progress.answers import explained
-from wmlab.progress.model.tracker import BlockingOrigin
+from tests.progress.sim.plans import query, scenario, source
+from wmlab.core.recording import Recording
 
 START_MS = 1_388_757_600_000
 
@@ -19,6 +20,9 @@ START_MS = 1_388_757_600_000
     ],
 )
 def test_the_clock_says_whether_a_watermark_is_a_date(at_ms: int, watermark: int, said: str) -> None:
-    cause = BlockingOrigin(1, watermark, 2, started=False, chunks=(), waiting=0, since_ms=at_ms)
-    found = explained([cause], at_ms=at_ms, stream="q", operator="build", emitters={1: "a"}, incidents=[])
-    assert said in found.sentence
+    buffers = scenario(queries=[query(source("a", times_ms=[5]))]).record().table("buffers")
+    (row,) = (row for row in buffers.to_pylist() if row["operator"] == "build")
+    row |= {"arrived_ms": at_ms, "watermark": watermark}
+    table = pa.Table.from_pylist([row], schema=buffers.schema)
+    bare = Recording.from_tables({"buffers": table}, name="bare", source="trace")
+    assert said in bare.explain(at_ms=at_ms).sentence

@@ -204,7 +204,9 @@ def _fewer_results(runs: Mapping[str, RunMeasures]) -> str:
     if len(set(results.values())) < 2:
         return ""
     first, most = max(results.items(), key=itemgetter(1))
-    fewer = [f"{label} gave {counted(number, 'result')}" for label, number in results.items() if number < most]
+    fewer = [
+        f"{label} gave {counted(number, runs[label].result)}" for label, number in results.items() if number < most
+    ]
     return f"{listed(fewer)}, fewer than {first} with {grouped(most)}."
 
 

@@ -16,22 +16,19 @@ from typing import Any, Final
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording, the_only
 from wmlab.core.words import clock_words, counted, listed, moment
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, guessed_origins
-from wmlab.progress.model.windows import SlidingWindows
 from wmlab.progress.scenario import (
     BUILD,
-    SINK,
+    SCAN,
     DelayBuffer,
-    Join,
     Origins,
     ProgressScenario,
-    Query,
     StallWorker,
+    last_of,
     origins_of,
     tracker_rules_of,
 )
@@ -48,7 +45,8 @@ class ProgressExplanation(Answer):
 
     `watermark` is None while it is unknown; `since_ms` is when it last moved, None: never. `origins` are those whose
     local watermark is the global one, each with what has to come before it moves; `emitters` are their names, and
-    `faults` what the script did to that (None: nothing).
+    `faults` what the script did to that (None: nothing). Where one of them is an operator that has nothing more to
+    give, `upstream` has what holds the watermark there.
     """
 
     at_ms: int
@@ -59,48 +57,8 @@ class ProgressExplanation(Answer):
     origins: tuple[BlockingOrigin, ...]
     emitters: tuple[str, ...]
     faults: tuple[str | None, ...]
+    upstream: tuple[ProgressExplanation, ...]
     sentence: str
-
-
-def explained(
-    causes: Sequence[BlockingOrigin],
-    *,
-    at_ms: int,
-    stream: str,
-    operator: str,
-    emitters: Mapping[int, str],
-    incidents: Sequence[Mapping[str, Any]],
-    scenario: ProgressScenario | None = None,
-) -> ProgressExplanation:
-    """From the causes that a tracker gives, at least one; `emitters` names the origins.
-
-    `incidents` are those of the query up to the moment. `scenario` tells how long delays and stalls last.
-    """
-    first = causes[0]
-    names = tuple(emitters[cause.origin] for cause in causes)
-    faults = tuple(
-        _fault_of(cause, name, at_ms, incidents, scenario) for cause, name in zip(causes, names, strict=True)
-    )
-    since = "" if first.since_ms is None else f" since {clock_words(first.since_ms)}"
-    stands = "unknown" if first.watermark is None else f"held at {clock_words(first.watermark, clock_ms=at_ms)}"
-    lacks = [
-        f"{name} (origin {cause.origin}) {cause.lack}{fault or ''}"
-        for cause, name, fault in zip(causes, names, faults, strict=True)
-    ]
-    waiting = sum(cause.waiting for cause in causes)
-    behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "no buffer waits"
-    return ProgressExplanation(
-        at_ms=at_ms,
-        stream=stream,
-        operator=operator,
-        watermark=first.watermark,
-        since_ms=first.since_ms,
-        origins=tuple(causes),
-        emitters=names,
-        faults=faults,
-        sentence=f"The global watermark of {stream} at {operator} is {stands}{since}: {listed(lacks)}. "
-        f"{behind.capitalize()} behind it.",
-    )
 
 
 def _fault_of(
@@ -157,22 +115,14 @@ def _delay_ms(scenario: ProgressScenario | None, target: str) -> int | None:
     return None
 
 
-def _followed(
-    rows: Sequence[Mapping[str, Any]], origins: Sequence[int], rules: ProgressRules
-) -> Iterator[tuple[Mapping[str, Any], ProgressTracker]]:
-    """Each arrival, and the tracker of its operator after it: always the same one."""
-    tracker = ProgressTracker(origins, rules)
-    for row in rows:
-        tracker.step(stamp_of(row), row["arrived_ms"])
-        yield row, tracker
-
-
 def _stretches(
     rows: Sequence[Mapping[str, Any]], rules: ProgressRules, emitters: Mapping[int, str]
 ) -> Iterator[Stretch]:
     """What held the watermark between each arrival and the next."""
     ends_ms = [row["arrived_ms"] for row in rows[1:]]
-    for (row, tracker), end_ms in zip(_followed(rows, list(emitters), rules), ends_ms, strict=False):
+    tracker = ProgressTracker(list(emitters), rules)
+    for row, end_ms in zip(rows, ends_ms, strict=False):
+        tracker.step(stamp_of(row), row["arrived_ms"])
         if row["arrived_ms"] == end_ms:
             continue
         local = {origin: progress.local for origin, progress in tracker.origins.items()}
@@ -184,54 +134,52 @@ def _stretches(
             yield Stretch((emitters[origin],), why, row["arrived_ms"], end_ms, by_ms, len(blockers))
 
 
-def operator_of(recording: Recording, stream: str | None) -> tuple[str, str, list[dict[str, Any]]]:
-    """A query, the operator whose watermark decides, and the buffers that arrived there in their order.
+def operator_of(
+    recording: Recording, stream: str | None, operator: str | None = None
+) -> tuple[str, str, list[dict[str, Any]]]:
+    """A query, the operator that is named or whose watermark is the query's, and the buffers that arrived there.
 
-    That is the build of windows or, without windows, the sink. Raises `RecordingError` for a query that is not there,
-    and if there are several and none is named.
+    That is the build of the last windows or, without windows, the sink. Raises `RecordingError` for a query or an
+    operator that is not there, and if there are several queries and none is named.
     """
     plans = _plans(recording)
     buffers = recording.table("buffers").to_pylist()
     query = the_only(recording, stream, sorted({*plans, *(row["stream"] for row in buffers)}), "query", "queries")
     of_query = [row for row in buffers if row["stream"] == query]
     planned = plans.get(query)
-    known = {row["operator"] for row in of_query} if planned is None else planned.inputs
-    operator = BUILD if BUILD in known else SINK
+    known = dict.fromkeys(row["operator"] for row in of_query) if planned is None else planned.inputs
+    if operator is None:
+        operator = last_of(known) if planned is None else planned.last
+    elif operator not in known:
+        remedy = f"name one of {', '.join(known)}."
+        raise RecordingError(f"query {query!r} has no operator {operator!r} that follows progress.", remedy=remedy)
     arrivals = sorted((row for row in of_query if row["operator"] == operator), key=itemgetter("arrival"))
     return query, operator, arrivals
 
 
 def explain_plan(
-    recording: Recording, at_ms: int | str | None = None, *, reader: str | None = None, stream: str | None = None
+    recording: Recording,
+    at_ms: int | str | None = None,
+    *,
+    reader: str | None = None,
+    stream: str | None = None,
+    operator: str | None = None,
 ) -> ProgressExplanation | Stragglers:
     """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
 
-    It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
-    there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
-    a moment that is not a whole number, and where nothing had come. Over the run it also says if the times of the sides
-    of a join do not overlap.
+    It is that at `operator`, by default the build of the last windows or, without windows, the sink. `stream` names the
+    query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not there,
+    for a reader, which no query plan has, for a moment that is not a whole number, and where nothing had come.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
     at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
-    query, operator, arrivals = operator_of(recording, stream)
+    query, operator, arrivals = operator_of(recording, stream, operator)
     planned = _plans(recording).get(query)
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
     emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
-        blocking = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
-        named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in blocking}
-        incidents = [row for row in recording.table("incidents").to_pylist() if row["stream"] == query]
-        until = [row for row in incidents if row["at_ms"] <= at_ms]
-        return explained(
-            blocking,
-            at_ms=at_ms,
-            stream=query,
-            operator=operator,
-            emitters=named,
-            incidents=until,
-            scenario=recording.scenario_as(ProgressScenario),
-        )
+        return _explained_at(recording, query, operator, at_ms, emitters)
     if not arrivals:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
     declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
@@ -239,8 +187,46 @@ def explain_plan(
     stretches = _stretches(arrivals, rules, {origin: emitters[origin] for origin in declared})
     run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
     notes = _literal_note(tracker_rules_of(recording))
-    notes += [sentence for name, sentence in joins_apart(recording).items() if name == query]
     return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark", notes=notes)
+
+
+def _explained_at(
+    recording: Recording, query: str, operator: str, at_ms: int, emitters: Mapping[int, str]
+) -> ProgressExplanation:
+    """What holds the watermark at an operator and, where it waits for other operators, at those."""
+    causes = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
+    buffers = recording.table("buffers").to_pylist()
+    come = {row["operator"] for row in buffers if row["stream"] == query and row["arrived_ms"] <= at_ms}
+    # An operator of which a buffer is on its way has given what it had; one that has given nothing more waits itself.
+    silent = [cause.origin for cause in causes if not cause.started and not cause.waiting]
+    operators = [emitters[origin] for origin in silent if emitters.get(origin) in come]
+    upstream = tuple(_explained_at(recording, query, name, at_ms, emitters) for name in operators)
+    incidents = [row for row in recording.table("incidents").to_pylist() if row["stream"] == query]
+    until = [row for row in incidents if row["at_ms"] <= at_ms]
+    scenario, first = recording.scenario_as(ProgressScenario), causes[0]
+    names = tuple(emitters.get(cause.origin, "unheard of") for cause in causes)
+    faults = tuple(_fault_of(cause, name, at_ms, until, scenario) for cause, name in zip(causes, names, strict=True))
+    since = "" if first.since_ms is None else f" since {clock_words(first.since_ms)}"
+    stands = "unknown" if first.watermark is None else f"held at {clock_words(first.watermark, clock_ms=at_ms)}"
+    lacks = [
+        f"{name} (origin {cause.origin}) {cause.lack}{fault or ''}"
+        for cause, name, fault in zip(causes, names, faults, strict=True)
+    ]
+    waiting = sum(cause.waiting for cause in causes)
+    behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "No buffer waits"
+    sentence = f"The global watermark of {query} at {operator} is {stands}{since}: {listed(lacks)}. {behind} behind it."
+    return ProgressExplanation(
+        at_ms=at_ms,
+        stream=query,
+        operator=operator,
+        watermark=first.watermark,
+        since_ms=first.since_ms,
+        origins=causes,
+        emitters=names,
+        faults=faults,
+        upstream=upstream,
+        sentence=" ".join([sentence, *(explanation.sentence for explanation in upstream)]),
+    )
 
 
 def _literal_note(rules: ProgressRules | None) -> list[str]:
@@ -248,41 +234,6 @@ def _literal_note(rules: ProgressRules | None) -> list[str]:
     if rules is None or (rules.complete, rules.chunk_base) != ("literal", 0):
         return []
     return [f"By the rule 'literal' a sequence is complete when {MEANING['literal']}."]
-
-
-def joins_apart(recording: Recording) -> dict[str, str]:
-    """By query, those whose join has sides that no window could bring together, with a sentence of their times.
-
-    Sides count whose buffers came at the same time; their times are those of the slices that hold a record.
-    """
-    scenario = recording.scenario_as(ProgressScenario)
-    answers = {}
-    for query in () if scenario is None else scenario.queries:
-        if isinstance(query.window, Join):
-            size, slide = query.window.size_ms, query.window.slide_ms
-            windows = SlidingWindows(size, size if slide is None else slide)
-            apart = without_common_times(_sides(recording, query, query.window, windows))
-            if apart and windows.windows_of(apart[0].last)[-1] < windows.windows_of(apart[1].first)[0]:
-                answers[query.name] = apart_text(f"the sides of the join of {query.name}", apart)
-    return answers
-
-
-def _sides(recording: Recording, query: Query, join: Join, windows: SlidingWindows) -> list[TimeRange]:
-    """The times of the records that each side of a join has built, and when their buffers came."""
-    sources = {origin: name for name, origin in origins_of(query).at_end.items()}
-    left = join.left or (query.sources[0].name,)
-    sides: list[list[Mapping[str, Any]]] = [[], []]
-    for row in recording.table("buffers").to_pylist():
-        if (row["stream"], row["operator"]) == (query.name, BUILD) and row["slices"]:
-            sides[sources[row["origin"]] not in left].append(row)
-    ranges = []
-    for rows in sides:
-        if rows:
-            slices, arrived_ms = [start for row in rows for start in row["slices"]], [row["arrived_ms"] for row in rows]
-            name = listed(list(dict.fromkeys(sources[row["origin"]] for row in rows)))
-            last = windows.slice_of(max(slices))[1] - 1
-            ranges.append(TimeRange(name, min(slices), last, min(arrived_ms), max(arrived_ms)))
-    return ranges
 
 
 def _plans(recording: Recording) -> dict[str, Origins]:
@@ -304,15 +255,19 @@ def blocking_origins_at(
     buffers = recording.table("buffers").to_pylist()
     arrivals = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
     rows = sorted((row for row in arrivals if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
-    if not rows:
+    planned = _plans(recording).get(query)
+    origins = None if planned is None else planned.inputs.get(operator)
+    # Behind operators to which something has come, an operator to which nothing has waits for them.
+    at_others = [row for row in buffers if row["stream"] == query and row["operator"] != SCAN]
+    if not rows and (origins is None or all(row["arrived_ms"] > at_ms for row in at_others)):
         raise RecordingError(
             f"no buffer of query {query!r} had come to {operator!r} by {moment(at_ms)}.",
             remedy="ask for a query and an operator of the table 'buffers', and a later time.",
         )
-    planned = _plans(recording).get(query)
-    origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
         origins = tuple(guessed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
     rules = rules or tracker_rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
-    *_, (_, tracker) = _followed(rows, origins, rules)
+    tracker = ProgressTracker(origins, rules)
+    for row in rows:
+        tracker.step(stamp_of(row), row["arrived_ms"])
     return tracker.blocking_origins()

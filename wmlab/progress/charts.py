@@ -38,7 +38,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.progress.diagram import plan as plan
 from wmlab.progress.model.tracker import blocking
-from wmlab.progress.scenario import BUILD, SINK
+from wmlab.progress.scenario import last_of
 
 __all__ = ["plan", "progress", "sequence_prefix", "windows_firing"]
 __getattr__, __dir__ = namespace(__name__)
@@ -70,9 +70,9 @@ def progress(
     `progressed` is a recording of query plans, of which is drawn what the operator itself took them to be; or a pandas
     or Spark DataFrame as `wm.progress.spark.progress` gives it, with stream, operator, arrival, arrived_ms, origin,
     emitter, sequence, watermark, prefix, local_watermark and global_watermark. `stream` chooses a query and `operator`
-    an operator; of a recording that is by default the build of windows or, without windows, the sink. The origin that
-    held the global watermark the longest is drawn in its own colour. Raises `ChartError` for anything else, a missing
-    column, no rows, or several queries or operators of which none is chosen.
+    an operator; of a recording that is by default the build of the last windows or, without windows, the sink. The
+    origin that held the global watermark the longest is drawn in its own colour. Raises `ChartError` for anything else,
+    a missing column, no rows, or several queries or operators of which none is chosen.
     """
     table = _read_progress(progressed, stream, operator)
     sentence = _describe_progress(table)
@@ -208,7 +208,7 @@ def _noted(recording: Recording, stream: str | None, operator: str | None) -> di
     name = one_stream(recording, stream, "buffers")
     rows = columns_of(stream_rows(recording, "buffers", name), recording.schemas["buffers"].names)
     rows |= {column: rows[noted] for column, noted in _NOTED.items()}
-    return _only(rows, "operator", operator or (BUILD if BUILD in rows["operator"] else SINK))
+    return _only(rows, "operator", operator or last_of(rows["operator"]))
 
 
 def _only(cells: dict[str, list[Any]], column: str, chosen: str | None) -> dict[str, list[Any]]:
@@ -302,16 +302,22 @@ _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
 }
 
 
-def windows_firing(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
+def windows_firing(
+    recording: Recording, *, stream: str | None = None, operator: str | None = None, title: str | None = None
+) -> Chart:
     """Draw when each window of a query fired, at its end in event time, and the global watermark that let it.
 
     A window fires when the watermark has come to its end, so its mark stands on or under the step. `stream` is the name
-    of the query. Raises `ChartError` if there are several queries and none is chosen, or no window fired.
+    of the query, `operator` that of the windows, by default the last ones that fired. Raises `ChartError` if there are
+    several queries and none is chosen, no window fired, or none of the operator.
     """
     name = one_stream(recording, stream, "windows_fired")
-    fired = sorted(stream_rows(recording, "windows_fired", name), key=lambda row: (row["fired_ms"], row["sequence"]))
-    operators = {row["operator"] for row in fired}
+    every = columns_of(stream_rows(recording, "windows_fired", name), recording.schemas["windows_fired"].names)
+    cells = _only(every, "operator", operator or last_of(every["operator"]))
+    fired = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+    fired.sort(key=lambda row: (row["fired_ms"], row["sequence"]))
     columns = ("operator", "arrival", "arrived_ms", "reached")
+    operators = {row["operator"] for row in fired}
     buffers = [row for row in stream_rows(recording, "buffers", name, columns) if row["operator"] in operators]
     buffers.sort(key=lambda row: row["arrival"])
     at_ms, reached = [row["arrived_ms"] for row in buffers], [row["reached"] for row in buffers]

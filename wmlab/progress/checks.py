@@ -2,8 +2,8 @@
 
 What an operator believed after each buffer is recorded (`completed`, `reached_prefix`, `reached_local`, `reached`) and
 compared with what the buffers themselves say: N1, N3, N6. N10 is about chunks, N12 about what a run comes to at rest.
-Each is a rule over the rows of one query; there is one finding per buffer or sequence. A recording that was made under
-a literal rule is found out here.
+Each is a rule over the rows of one query; there is one finding per buffer or sequence. A scan decides nothing by what
+it believes and is not judged. A recording that was made under a literal rule is found out here.
 
 What else a tracker has to keep follows from N1 and N3: that a gap blocks (N2), that a complete sequence counts with the
 largest watermark of its chunks (N5), and that the local watermark lies between that of the last complete sequence and
@@ -44,7 +44,7 @@ from wmlab.core.recording import Recording
 from wmlab.progress.model.chunks import MEANING, CompletenessRule
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, guessed_origins
-from wmlab.progress.scenario import tracker_rules_of
+from wmlab.progress.scenario import SCAN, tracker_rules_of
 
 _NO_BUFFER: Final = "no buffer came to an operator"
 _IDENTIFIERS: Final = ("stream", "operator", "arrival", "origin", "sequence", "chunk", "last", "watermark")
@@ -207,5 +207,6 @@ def _totals(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[d
     """The `Totals` of each chosen invariant and each query."""
     inputs = inputs_of(tracker_rules_of(recording) or ProgressRules())
     buffers: pa.Table = recording.table("buffers")
+    buffers = buffers.filter(pc.not_equal(buffers["operator"], SCAN))
     for stream in pc.unique(buffers["stream"]).to_pylist():
         yield from totals_of(chosen, of_one_stream({"buffers": buffers}, stream), inputs, stream)

@@ -1,7 +1,7 @@
 """The drawing of query plans: sources, the pipelines of their operators, and the buffers on the edges.
 
-A plan is drawn as the document draws it: each pipeline is a box, and a buffer is named by its four identifiers. Without
-a recording an edge has the origin only.
+A plan is drawn as the document draws it: each pipeline is a box, and a buffer is named by its four identifiers on the
+edge along which it comes to a pipeline or to the sink. Without a recording such an edge has the origin only.
 
 Source: "Watermarking and Progress", the diagram of tuple buffers through the engine.
 """
@@ -20,15 +20,18 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, in_mermaid, span
 from wmlab.progress.scenario import (
-    BUILD,
-    PROBE,
+    SCAN,
     SINK,
+    Branch,
     Emit,
     InOrder,
     Join,
+    Origins,
     ProgressScenario,
     Query,
     Renumber,
+    Source,
+    Windowing,
     origins_of,
 )
 
@@ -50,11 +53,12 @@ _Recorded = Mapping[tuple[str, str, str], Sequence[_Buffer]]
 def plan_as_mermaid(scenario: ProgressScenario, recording: Recording | None = None) -> str:
     """The query plans as the text of a Mermaid flowchart, each pipeline in a box of its own.
 
-    An edge has the origin of what comes along it. With a `recording` of this scenario it also has the buffers that
-    arrived: sequence, chunk, whether it is the last one, and watermark; of more than four their number, and the
-    smallest and largest watermark. Raises `ChartError` for a recording of anything else.
+    An edge to a pipeline or the sink has the origin of what comes along it. With a `recording` of this scenario it also
+    has the buffers that arrived where progress is followed: sequence, chunk, whether it is the last one, and watermark;
+    of more than four their number, and the smallest and largest watermark. Raises `ChartError` for a recording of
+    anything else.
     """
-    return "\n".join(["flowchart LR", *_drawn(scenario, {} if recording is None else _recorded(recording))]) + "\n"
+    return _text(_drawings(scenario, {} if recording is None else _recorded(recording)))
 
 
 def plan(recording: Recording) -> Diagram:
@@ -68,14 +72,15 @@ def plan(recording: Recording) -> Diagram:
             f"Recording {recording.name!r} has no scenario, so its plans are not known.",
             remedy="Draw what scenario.record() gives, or the scenario itself with scenario.mermaid().",
         )
+    recorded = _recorded(recording)
+    drawings = _drawings(scenario, recorded)
     sources = len({source.name for query in scenario.queries for source in query.physical})
-    origins = sum(len(origins_of(query).ids) for query in scenario.queries)
-    drawn = [buffers for (_, operator, _), buffers in _recorded(recording).items() if operator != PROBE]
-    buffers = sum(map(len, drawn))
+    origins = sum(len(drawing.origins.ids) for drawing in drawings)
+    buffers = sum(len(recorded.get(edge, ())) for drawing in drawings for edge in drawing.labelled)
     plans = f"{counted(len(scenario.queries), 'query plan')} with {counted(sources, 'source')}"
     return Diagram(
         f"{plans} and {counted(origins, 'origin')}; on the edges are {counted(buffers, 'buffer')} where they arrived.",
-        plan_as_mermaid(scenario, recording),
+        _text(drawings),
     )
 
 
@@ -88,102 +93,125 @@ def _recorded(recording: Recording) -> _Recorded:
     return {key: sorted(buffers) for key, buffers in recorded.items()}
 
 
-def _drawn(scenario: ProgressScenario, recorded: _Recorded) -> Iterator[str]:
-    pipelines = 0
-    for number, query in enumerate(scenario.queries):
-        drawing = _Drawing(query, f"q{number}", recorded)
+def _drawings(scenario: ProgressScenario, recorded: _Recorded) -> list[_Drawing]:
+    drawings = [_Drawing(query, origins_of(query), f"q{n}", recorded) for n, query in enumerate(scenario.queries)]
+    for drawing in drawings:
         drawing.draw()
-        yield f'    subgraph {drawing.prefix}["{in_mermaid(query.name)}"]'
-        yield "    direction LR"  # Mermaid turns a box that no edge leaves by a right angle
-        yield from drawing.ends
-        for nodes in filter(None, drawing.pipelines):
+    return drawings
+
+
+def _text(drawings: Sequence[_Drawing]) -> str:
+    lines, pipelines = ["flowchart LR"], 0
+    for drawing in drawings:
+        lines.append(f'    subgraph {drawing.prefix}["{in_mermaid(drawing.query.name)}"]')
+        lines.append("    direction LR")  # Mermaid turns a box that no edge leaves by a right angle
+        lines += drawing.ends
+        for nodes in drawing.pipelines:
             pipelines += 1
-            yield f'    subgraph p{pipelines}["Pipeline {pipelines}"]'
-            yield from nodes
-            yield "    end"
-        yield from drawing.edges
-        yield "    end"
+            lines += [f'    subgraph p{pipelines}["Pipeline {pipelines}"]', *nodes, "    end"]
+        lines += [*drawing.edges, "    end"]
+    return "\n".join(lines) + "\n"
+
+
+class _Head(NamedTuple):
+    """A node from which an emitter's buffers go on, in the pipeline that it is in; None: one ends there."""
+
+    node: str
+    emitter: str
+    pipeline: list[str] | None
 
 
 @dataclass(slots=True)
 class _Drawing:
-    """The nodes and edges of one query, as they are made; `ends` are its sources and its sink."""
+    """The nodes and edges of one query, as they are made; `ends` are its sources and its sink.
+
+    `labelled` are the edges with buffers: query, operator and emitter.
+    """
 
     query: Query
+    origins: Origins
     prefix: str
     recorded: _Recorded
     ends: list[str] = field(default_factory=list)
     pipelines: list[list[str]] = field(default_factory=list)
     edges: list[str] = field(default_factory=list)
+    labelled: set[tuple[str, str, str]] = field(default_factory=set)
+    end_nodes: set[str] = field(default_factory=set)
     made: int = 0
 
     def draw(self) -> None:
         """Follow the buffers from the sources to the sink."""
-        query, origins = self.query, origins_of(self.query)
-        heads = []
-        for source in query.physical:
-            self.pipelines.append([])
-            stream = [f"stream {query.streams[source.name]}"] if source.name in query.streams else []
-            end = self._end(source.name, [*stream, f"origin {origins.ids[source.name]}"], mermaid.ROUND)
-            chain = self._chain([(end, source.name)], source.operators)
-            heads += chain if query.operators else self._build(chain)
-        if query.operators:
-            self.pipelines.append([])
-            heads = self._build(self._chain(heads, query.operators))
-        if query.window:
-            self.pipelines.append([])
-            kind = "Join Probe" if isinstance(query.window, Join) else "Aggregation Probe"
-            heads = self._step(heads, kind, [f"origin {origins.ids[BUILD]}"], PROBE)
-            heads = self._chain([(head, BUILD) for head, _ in heads], query.output)
+        heads = self._part(self.query)
         sink = self._end(SINK, [], mermaid.SUBROUTINE)
-        for before, emitter in heads:
-            self._edge(before, sink, SINK, emitter)
+        for head in heads:
+            self._labelled_edge(head, sink, SINK)
 
-    def _chain(self, heads: list[tuple[str, str]], operators: Sequence[object]) -> list[tuple[str, str]]:
-        """The operators one behind the other, and what leaves the last one; an emission begins a new pipeline."""
-        for operator in operators:
-            name = getattr(operator, "name", "")
+    def _part(self, part: Source | Branch) -> list[_Head]:
+        """A source, or all below a stream or query, with its chain; what leaves that."""
+        if isinstance(part, Source):
+            stream = [f"stream {self.query.streams[part.name]}"] if part.name in self.query.streams else []
+            lines = [*stream, f"origin {self.origins.ids[part.name]}"]
+            heads = [_Head(self._end(part.name, lines, mermaid.ROUND), part.name, None)]
+        else:
+            heads = [head for entry in part.sources for head in self._part(entry)]
+        for operator, name in self.origins.chains["" if part is self.query else part.name]:
+            if isinstance(operator, Windowing):
+                heads = self._windows(heads, operator, name)
+                continue
             kind, _, options = repr(operator).partition("(")
             heads = self._step(heads, kind, [options.removesuffix(")")] if options != ")" else [], name)
             if isinstance(operator, Renumber):
-                heads = [(head, name) for head, _ in heads]
+                heads = [heads[0]._replace(emitter=name)]
             if isinstance(operator, Emit | Renumber | InOrder):
-                self.pipelines.append([])
+                heads = [head._replace(pipeline=None) for head in heads]
         return heads
 
-    def _build(self, heads: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The side of the windows that takes buffers in, if there are windows."""
-        window = self.query.window
-        if window is None:
-            return heads
-        slide = [] if window.slide_ms is None else [f"slide {span(window.slide_ms)}"]
-        kind = "Join Build" if isinstance(window, Join) else "Aggregation Build"
-        return self._step(heads, kind, [f"size {span(window.size_ms)}", *slide], BUILD)
+    def _windows(self, heads: Sequence[_Head], windows: Windowing, name: str) -> list[_Head]:
+        """Windows, into which each pipeline before them builds; the probe side begins a pipeline."""
+        title = "Join" if isinstance(windows, Join) else "Aggregation"
+        slide = [] if windows.slide_ms is None else [f"slide {span(windows.slide_ms)}"]
+        size = [f"size {span(windows.size_ms)}", *slide]
+        builds = [
+            self._step([head for head in heads if head.node == node], f"{title} Build", size, name)[0].node
+            for node in dict.fromkeys(head.node for head in heads)
+        ]
+        pipeline: list[str] = []
+        probe = self._node(pipeline, f"{title} Probe", [f"origin {self.origins.ids[name]}"])
+        self.edges += [mermaid.edge(build, probe, []) for build in builds]
+        return [_Head(probe, name, pipeline)]
 
-    def _step(
-        self, heads: Sequence[tuple[str, str]], kind: str, lines: Sequence[str], operator: str
-    ) -> list[tuple[str, str]]:
-        """A node behind all heads, in the newest pipeline; each emitter leaves it as it came."""
-        identifier = self._identifier()
-        self.pipelines[-1].append("    " + mermaid.node(identifier, kind, lines))
-        for before, emitter in heads:
-            self._edge(before, identifier, operator, emitter)
-        return [(identifier, emitter) for emitter in dict.fromkeys(emitter for _, emitter in heads)]
+    def _step(self, heads: Sequence[_Head], kind: str, lines: Sequence[str], operator: str) -> list[_Head]:
+        """A node behind all heads: in their pipeline, or in a new one if they come from several or theirs has ended."""
+        pipeline = heads[0].pipeline
+        begins = pipeline is None or any(head.pipeline is not pipeline for head in heads)
+        pipeline = [] if pipeline is None or begins else pipeline
+        node = self._node(pipeline, kind, lines)
+        for head in heads:
+            if begins:
+                self._labelled_edge(head, node, SCAN if head.node in self.end_nodes else operator)
+            elif (edge := mermaid.edge(head.node, node, [])) not in self.edges:
+                self.edges.append(edge)
+        return [_Head(node, emitter, pipeline) for emitter in dict.fromkeys(head.emitter for head in heads)]
 
-    def _edge(self, before: str, target: str, operator: str, emitter: str) -> None:
+    def _labelled_edge(self, head: _Head, node: str, operator: str) -> None:
         """An edge with the buffers of an emitter that arrived at the operator behind it."""
-        lines: list[str] = []
-        if operator and operator != PROBE:
-            origin = origins_of(self.query).ids[emitter]
-            buffers = self.recorded.get((self.query.name, operator, emitter), ())
-            lines = [f"origin {origin}", *_words(buffers)]
-        line = mermaid.edge(before, target, map(in_mermaid, lines))
-        if line not in self.edges:
-            self.edges.append(line)
+        edge = (self.query.name, operator, head.emitter)
+        self.labelled.add(edge)
+        lines = [f"origin {self.origins.ids[head.emitter]}", *_words(self.recorded.get(edge, ()))]
+        self.edges.append(mermaid.edge(head.node, node, map(in_mermaid, lines)))
+
+    def _node(self, pipeline: list[str], kind: str, lines: Sequence[str]) -> str:
+        """A new node of a pipeline, which counts as one as soon as it has a node."""
+        if not pipeline:
+            self.pipelines.append(pipeline)
+        identifier = self._identifier()
+        pipeline.append("    " + mermaid.node(identifier, kind, lines))
+        return identifier
 
     def _end(self, name: str, lines: Sequence[str], shape: tuple[str, str]) -> str:
         identifier = self._identifier()
         self.ends.append(mermaid.node(identifier, name, lines, shape=shape))
+        self.end_nodes.add(identifier)
         return identifier
 
     def _identifier(self) -> str:
@@ -199,4 +227,4 @@ def _words(buffers: Sequence[_Buffer]) -> Iterator[str]:
         return
     for buffer in buffers:
         yield f"sequence {buffer.sequence}, chunk {buffer.chunk}"
-        yield f"{'last, ' if buffer.last else ''}watermark {bare(buffer.watermark)}"
+        yield f"{'last' if buffer.last else 'not the last'}, watermark {bare(buffer.watermark)}"

@@ -13,7 +13,7 @@ from wmlab.progress.answers import blocking_origins_at, explain_plan
 from wmlab.progress.diagram import plan_as_mermaid
 from wmlab.progress.run_measures import measures
 from wmlab.progress.scenario import ProgressScenario
-from wmlab.progress.sim.world import simulate
+from wmlab.progress.sim.query import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
 
 

@@ -8,31 +8,40 @@ from typing import Final
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BrokenPromises, Lag, RunMeasures, with_lag
 from wmlab.progress.answers import operator_of
-from wmlab.progress.scenario import ProgressScenario
+from wmlab.progress.scenario import ProgressScenario, is_build
 
 BOUND: Final = "global watermark"
 
 
-def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
+def measures(recording: Recording, stream: str | None = None, *, operator: str | None = None) -> RunMeasures:
     """What a query came to in the run: its global watermark over the clock, buffers, windows and late records.
 
-    The watermark is that at the build of windows or, without windows, at the sink. A buffer is on its way from its
-    first record, or from the window that it comes of, to that operator. `stream` names the query and is needed when
-    there are several. Raises `RecordingError` for a query that is not there.
+    The watermark and the windows are those at `operator`, by default the build of the last windows or, without windows,
+    the sink. A buffer is on its way from its first record, or from the window that it comes of, to that operator.
+    `stream` names the query and is needed when there are several. Results are the records that these windows counted
+    or, at any other operator, those that came to it. Raises `RecordingError` for a query or an operator that is not
+    there.
     """
-    query, operator, arrivals = operator_of(recording, stream)
-    fired = [row for row in recording.table("windows_fired").to_pylist() if row["stream"] == query]
+    query, operator, arrivals = operator_of(recording, stream, operator)
+    fired = [
+        row
+        for row in recording.table("windows_fired").to_pylist()
+        if row["stream"] == query and row["operator"] == operator
+    ]
     incidents = [row["kind"] for row in recording.table("incidents").to_pylist() if row["stream"] == query]
     steps = [(row["arrived_ms"], row["reached"]) for row in arrivals]
     lag = Lag.of(steps)
     on_way_ms = [row["arrived_ms"] - row["created_ms"] for row in arrivals]
     scenario = recording.scenario_as(ProgressScenario)
+    counting = is_build(operator)
     return RunMeasures(
         name=recording.name,
         bound=BOUND,
         steps=tuple(steps),
         lag_ms=lag.mean_ms,
         settings=None if scenario is None else scenario.settings,
+        results=sum(row["records"] for row in (fired if counting else arrivals)),
+        result="counted record" if counting else "result",
         broken=BrokenPromises(count=incidents.count("late"), noun="buffer", below="with late records"),
         measures={
             f"buffers at {operator}": len(arrivals),

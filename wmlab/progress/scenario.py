@@ -3,12 +3,13 @@
 Names and defaults follow the design text of NebulaStream, "Watermarking and Progress". Every query is a plan of its
 own, with its own origin ids; all queries share the workers.
 
-Operators stand between the sources, the windows and the sink of a plan. A chain of them is cut into pipelines: `Emit`,
-`Renumber` and `InOrder` end one, and what they hand on is a task of its own for the workers. Every pipeline begins with
-a scan and, unless it feeds windows, ends with an emission, written down or not.
+A plan is a tree: sources are its leaves, logical streams its branches, the query its root. Each of them has a chain of
+operators, any of which may be windows; a chain gets what comes out of all chains below it. Chains are cut into
+pipelines: `Emit`, `Renumber`, `InOrder` and windows end one; what they hand on is a task of its own for the workers.
+Every pipeline begins with a scan and, unless it feeds windows, ends with an emission, written down or not.
 
-Origins are numbered as follows. Sources come first, in the order given; then the blocking operators: those of the
-sources' own chains, those over all sources, the windows, and those behind them.
+Origins are numbered as follows. Sources come first, in the order given; then the operators that give new sequence
+numbers, `Renumber` and windows, each behind those that it reads.
 
 Source: "Watermarking and Progress", the diagram of pipelines, ChunkNumber and OriginId.
 """
@@ -47,7 +48,6 @@ from wmlab.core.values import (
     unknown,
     value,
 )
-from wmlab.core.words import counted
 from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 
@@ -113,19 +113,53 @@ class Renumber:
 class InOrder:
     """Restores the order of each origin: buffers go on one at a time, by sequence and chunk, identifiers unchanged.
 
-    `policy`: `keep` parks what comes too early; `drop` parks only the newest and forgets what is older than what was
-    handled, so that sequences are missing downstream (upstream `Sequencer`).
+    What comes too early waits for what is missing before it (upstream `Sequencer`).
     """
 
     name: Name
+
+
+@value
+class Windowing:
+    """What windows of both kinds have; `Aggregate` says what the fields mean."""
+
+    size_ms: Period
     _: KW_ONLY
-    policy: Literal["keep", "drop"] = "keep"
+    slide_ms: Period | None = None
+    trigger: Option[Literal["strict", "exact"]] = UNSET
 
 
-PlanOperator = Annotated[Scan | Filter | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
-"""Any operator between the sources and the windows or the sink."""
-OutputOperator = Annotated[Scan | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
-"""Any operator behind windows."""
+@tagged
+class Aggregate(Windowing):
+    """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling), under an origin of its own.
+
+    `trigger`: `exact` fires a window when its end is at most the global watermark, for no record with a time below it
+    is still to come, as the text says; `strict` when its end is before it, as the engine does, which waits for a later
+    watermark. A window that fires becomes one record with the key 0, whose time is the start of the window.
+    """
+
+
+@tagged
+class Join(Windowing):
+    """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
+
+    The sources and logical streams named in `left` (none: what comes first) build the left side, all others the right.
+    A window fires when the global watermark over both sides allows; then each pair of slices is a task of the probe
+    side, which puts out one chunk of the window or more. Each pair of records becomes one record with their key, whose
+    time is the start of the window. `carries`: an output has the `start` of its window as watermark, as the engine
+    does, or the `largest` time of the records of its two slices, as in the diagram of the text; then chunks of one
+    window differ, and later windows may bring results below it. `trigger` is as in `Aggregate`.
+    """
+
+    _: KW_ONLY
+    left: Annotated[tuple[Name, ...], EACH_ONCE] = ()
+    carries: Option[Literal["start", "largest"]] = UNSET
+
+
+PlanOperator = Annotated[
+    Scan | Filter | Map | Emit | Renumber | InOrder | Aggregate | Join, Field(discriminator="kind")
+]
+"""Any operator of a chain."""
 
 
 @value
@@ -141,7 +175,8 @@ class Source:
     the source being in order) and `lag_ms` more. `disorder_ms` breaks that order: each record happened up to that much
     earlier than it should have.
 
-    A buffer is sent when it holds `buffer_records`, or `flush_every_ms` after its first record (None: only when full).
+    A buffer is sent when it holds `buffer_records`, or `flush_every_ms` after its first record ("when full": only then,
+    "as many tuples as possible").
     `stamp` chooses the watermark: the largest event time of the buffer, less `allowed_lateness_ms`, or its creation
     time. `stamped` says where:
     at the source, or at the end of the first pipeline (`filter`) as in the engine, where a buffer without a record left
@@ -163,7 +198,7 @@ class Source:
     lag_ms: Ms = 0
     disorder_ms: Ms = 0
     buffer_records: PositiveCount = 64
-    flush_every_ms: Period | None = 1_000
+    flush_every_ms: Option[Period | Literal["when full"]] = UNSET
     stamp: Literal["event_time", "ingestion_time"] = "event_time"
     allowed_lateness_ms: Ms = 0
     stamped: Option[Literal["source", "filter"]] = UNSET
@@ -199,22 +234,6 @@ class Source:
             yield Problem(("event_time",), "name the column that is the time of a record, or its arrival")
 
 
-@value
-class LogicalStream:
-    """A stream by its name, which queries read: what its physical `sources` receive, "the sources `trucks` and `cars`
-    in a stream called `vehicles`".
-
-    Each source keeps an origin of its own, in every query plan that reads the stream. Several queries may name the same
-    logical stream; each then has its own buffers of the same records, with the same faults.
-
-    Source: "Watermarking and Progress", OriginId.
-    """
-
-    name: Name
-    _: KW_ONLY
-    sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=1_000)]
-
-
 _PHYSICAL, _LOGICAL = branch("source"), branch("logical stream")
 
 
@@ -224,85 +243,56 @@ def _which_input(raw: object) -> str:
     return _LOGICAL if sources else _PHYSICAL
 
 
-_QueryInput = Annotated[
-    Annotated[Source, Tag(_PHYSICAL)] | Annotated[LogicalStream, Tag(_LOGICAL)], Discriminator(_which_input)
+_PlanInput = Annotated[
+    Annotated[Source, Tag(_PHYSICAL)] | Annotated["LogicalStream", Tag(_LOGICAL)], Discriminator(_which_input)
 ]
 
 
 @value
-class Windowing:
-    """What windows of both kinds have; `Aggregate` says what the fields mean."""
+class LogicalStream:
+    """A stream by its name, which queries read: what its `sources` receive, "the sources `trucks` and `cars`" in one
+    "called `vehicles`".
 
-    size_ms: Period
-    _: KW_ONLY
-    slide_ms: Period | None = None
-    trigger: Option[Literal["strict", "exact"]] = UNSET
-    emit_lag_ms: Ms = 0
+    Each source keeps an origin of its own, in every query plan that reads the stream. Several queries may name the same
+    logical stream; each then has its own buffers of the same records, with the same faults. `operators` is the chain
+    that the buffers of all its sources go through before the rest of the plan reads them.
 
-
-@tagged
-class Aggregate(Windowing):
-    """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
-
-    `trigger`: `exact` fires a window when its end is at most the global watermark, for no record with a time below it
-    is still to come, as the text says; `strict` when its end is before it, as the engine does, which waits for a later
-    watermark. `emit_lag_ms` is taken off the watermark first.
+    Source: "Watermarking and Progress", OriginId.
     """
 
-
-@tagged
-class Join(Windowing):
-    """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
-
-    The sources and logical streams named in `left` (none: what comes first) build the left side, all others the right.
-    A window fires when the global watermark over both sides allows; then each pair of slices is a task of the probe
-    side, which puts out one chunk of the window or more. `carries`: an output has the `start` of its window as
-    watermark, as the engine does, or the `largest` time of the records of its two slices, as in the diagram of the
-    text; then chunks of one window differ, and later windows may bring results below it. `trigger` and `emit_lag_ms`
-    are as in `Aggregate`.
-    """
-
+    name: Name
     _: KW_ONLY
-    left: Annotated[tuple[Name, ...], EACH_ONCE] = ()
-    carries: Option[Literal["start", "largest"]] = UNSET
+    sources: Annotated[tuple[_PlanInput, ...], Field(min_length=1, max_length=1_000)]
+    operators: tuple[PlanOperator, ...] = ()
 
-
-WindowOperator = Annotated[Aggregate | Join, Field(discriminator="kind")]
-"""Any operator with windows."""
+    def _problems(self) -> Iterator[Problem]:
+        yield from _join_problems(self)
 
 
 @value
 class Query:
     """One query plan: its sources are origins 1, 2, ... in the order given, its blocking operators the next ones.
 
-    An entry of `sources` is a source, or a `LogicalStream` whose sources count one by one.
-    `operators` is the chain that the buffers of all sources go through behind their own; a `Renumber` there makes one
-    origin of all. `window` is what they come to, and `output` the chain behind it. Without a window buffers go to the
-    sink. Names of sources and of operators that have one differ from each other.
+    An entry of `sources` is a source, or a `LogicalStream` whose sources count one by one. `operators` is the chain
+    that the buffers of all of them go through behind their own, up to the sink; a `Renumber` or windows there make one
+    origin of all. A join of what a join gives reads it as a logical stream that has the first join as its operator.
+    Names of sources, streams, and operators that have one differ from each other.
     """
 
     name: Name
     _: KW_ONLY
-    sources: Annotated[tuple[_QueryInput, ...], Field(min_length=1, max_length=1_000)]
+    sources: Annotated[tuple[_PlanInput, ...], Field(min_length=1, max_length=1_000)]
     operators: tuple[PlanOperator, ...] = ()
-    window: WindowOperator | None = None
-    output: tuple[OutputOperator, ...] = ()
 
     @property
-    def inputs_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source | LogicalStream], ...]:
-        """Its sources and logical streams in order, each by its path in the query; a stream before its sources."""
-        inputs: list[tuple[tuple[str | int, ...], Source | LogicalStream]] = []
-        for number, entry in enumerate(self.sources):
-            path = ("sources", number)
-            inputs.append((path, entry))
-            if isinstance(entry, LogicalStream):
-                inputs += (((*path, "sources", index), source) for index, source in enumerate(entry.sources))
-        return tuple(inputs)
+    def parts_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source | LogicalStream], ...]:
+        """All its sources and logical streams, each by its path in the query; a stream before its sources."""
+        return tuple(_parts(self, ()))
 
     @property
     def sources_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source], ...]:
         """Its physical sources in the order of their origins, each by its path in the query."""
-        return tuple((path, part) for path, part in self.inputs_by_path if isinstance(part, Source))
+        return tuple((path, part) for path, part in self.parts_by_path if isinstance(part, Source))
 
     @property
     def physical(self) -> tuple[Source, ...]:
@@ -312,42 +302,45 @@ class Query:
     @property
     def streams(self) -> dict[str, str]:
         """The logical stream of each source that is in one, by their names."""
-        logical = (entry for entry in self.sources if isinstance(entry, LogicalStream))
-        return {source.name: entry.name for entry in logical for source in entry.sources}
-
-    @property
-    def left(self) -> frozenset[str]:
-        """The sources that build the left side of a join."""
-        named = self.window.left if isinstance(self.window, Join) else ()
-        named = named or (self.sources[0].name,)
-        return frozenset(
-            source.name for source in self.physical if source.name in named or self.streams.get(source.name) in named
-        )
+        logical = (part for _, part in self.parts_by_path if isinstance(part, LogicalStream))
+        return {entry.name: stream.name for stream in logical for entry in stream.sources if isinstance(entry, Source)}
 
     def _problems(self) -> Iterator[Problem]:
         yield from _name_problems(self)
         yield from _join_problems(self)
-        if self.output and self.window is None:
-            yield Problem(("output",), "there is no window; give these operators as operators")
+
+
+Branch = LogicalStream | Query
+"""What has sources."""
+
+
+def _parts(
+    branch: Branch, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], Source | LogicalStream]]:
+    for number, entry in enumerate(branch.sources):
+        within = (*path, "sources", number)
+        yield within, entry
+        if isinstance(entry, LogicalStream):
+            yield from _parts(entry, within)
 
 
 def _name_problems(query: Query) -> Iterator[Problem]:
     """Names that are taken within a query; its sources are compared with those of others by the whole scenario."""
-    taken = {part.name for _, part in query.inputs_by_path} | set(RESERVED)
-    for path, part in query.inputs_by_path:
-        if part.name in RESERVED:
+    reserved = {SCAN, SINK, *windows_of(query), *map(probe_of, windows_of(query)), BUILD, PROBE}
+    taken = {part.name for _, part in query.parts_by_path} | reserved
+    for path, part in query.parts_by_path:
+        if part.name in reserved:
             yield Problem((*path, "name"), f"{part.name!r} is what wmlab calls an operator")
-    chains: list[tuple[tuple[str | int, ...], Sequence[object]]] = [
-        *(((*path, "operators"), source.operators) for path, source in query.sources_by_path),
-        (("operators",), query.operators),
-        (("output",), query.output),
-    ]
-    for path, operators in chains:
-        for number, operator in enumerate(operators):
+    chains: list[tuple[tuple[str | int, ...], Source | Branch]] = [*query.parts_by_path, ((), query)]
+    for path, owner in chains:
+        for number, operator in enumerate(owner.operators):
             name = getattr(operator, "name", None)
             if name in taken:
-                yield Problem((*path, number, "name"), f"another part of the query is called {name!r} too")
+                yield Problem((*path, "operators", number, "name"), f"another part of the query is called {name!r} too")
             taken |= {name} if name else set()
+            if isinstance(owner, Source) and isinstance(operator, Join):
+                message = "a join needs at least two sources; give it to the query or to a logical stream"
+                yield Problem((*path, "operators", number), message)
 
 
 def _shared_names(queries: Sequence[Query]) -> set[str]:
@@ -355,27 +348,52 @@ def _shared_names(queries: Sequence[Query]) -> set[str]:
     owners: defaultdict[str, set[object]] = defaultdict(set)
     for number, query in enumerate(queries):
         times = Counter[str]()
-        for path, part in query.inputs_by_path:
+        for path, part in query.parts_by_path:
             entry, times[part.name] = query.sources[int(path[1])], times[part.name] + 1
             shared = isinstance(entry, LogicalStream)
             owners[part.name].add((entry, path[2:], times[part.name]) if shared else (number, path))
     return {name for name, uses in owners.items() if len(uses) > 1}
 
 
-def _join_problems(query: Query) -> Iterator[Problem]:
+def _join_problems(branch: Branch) -> Iterator[Problem]:
     """A join that has one side only."""
-    if not isinstance(query.window, Join):
-        return
-    names = [source.name for source in query.physical]
-    if len(query.sources) == 1:
-        yield Problem(("sources",), f"a join needs at least two sources (got {query.sources[0].name!r} alone)")
-    elif set(names) <= query.left:
-        yield Problem(("window", "left"), "no source is left for the right side of the join")
-    for index, name in enumerate(query.window.left):
-        yield from unknown(("window", "left", index), "source", name, dict.fromkeys([*names, *query.streams.values()]))
-    for index, operator in enumerate(query.operators):
-        if isinstance(operator, Renumber):
-            yield Problem(("operators", index), "it makes one origin of both sides of the join")
+    sources = {part.name for _, part in _parts(branch, ()) if isinstance(part, Source)}
+    parts = sorted(_distinguished(branch), key=lambda part: isinstance(part, LogicalStream))
+    for number, operator in enumerate(branch.operators):
+        if not isinstance(operator, Join):
+            continue
+        path = ("operators", number)
+        if len(branch.sources) == 1:
+            yield Problem(("sources",), f"a join needs at least two sources (got {branch.sources[0].name!r} alone)")
+        elif sources <= sources_of(branch, operator.left):
+            yield Problem((*path, "left"), "no source is left for the right side of the join")
+        for index, name in enumerate(operator.left):
+            yield from unknown((*path, "left", index), "source", name, [part.name for part in parts])
+        for before, earlier in enumerate(branch.operators[:number]):
+            if isinstance(earlier, Renumber | Windowing):
+                yield Problem(("operators", before), "it makes one origin of both sides of the join")
+
+
+def _distinguished(branch: Branch) -> Iterator[Source | LogicalStream]:
+    """The sources and streams that an operator of a branch can tell apart: nothing below made one origin of them."""
+    for entry in branch.sources:
+        yield entry
+        if isinstance(entry, LogicalStream) and not any(isinstance(o, Renumber | Windowing) for o in entry.operators):
+            yield from _distinguished(entry)
+
+
+def sources_of(branch: Branch, names: Sequence[str]) -> set[str]:
+    """The physical sources that are named, or are in a logical stream that is; those of the first entry if none is."""
+    found: set[str] = set()
+    for entry in branch.sources:
+        named = entry.name in names or (not names and entry is branch.sources[0])
+        if isinstance(entry, Source):
+            found |= {entry.name} if named else set()
+        elif named:
+            found |= {part.name for _, part in _parts(entry, ()) if isinstance(part, Source)}
+        elif names:
+            found |= sources_of(entry, names)
+    return found
 
 
 @value
@@ -383,13 +401,17 @@ class Workers:
     """The pool: `count` threads that execute one buffer at a time, first come, first served.
 
     The time a buffer takes is drawn with mean `service_mean_ms`: exponential, lognormal (sigma 1) or constant. Any
-    spread makes workers overtake each other.
+    spread makes workers overtake each other. By event time the first pipeline of a buffer takes `event_time_record_ms`
+    more for each of its records, all of which it goes through to find the largest time; by ingestion time it does not.
+
+    Source: "Watermarking and Progress", Watermark Timestamp ("has to iterate over all tuples").
     """
 
     count: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 4
     _: KW_ONLY
     service_mean_ms: MeanMs = 5.0
     service: Literal["exponential", "lognormal", "constant"] = "exponential"
+    event_time_record_ms: MeanMs = 0.0
 
 
 FaultyChunk = Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None
@@ -463,23 +485,56 @@ PlanAction = Annotated[
 """Any entry of a plan scenario's script."""
 
 
+SCAN: Final = "scan"
 BUILD: Final = "build"
 PROBE: Final = "probe"
 SINK: Final = "sink"
-RESERVED: Final = (BUILD, PROBE, SINK)
-"""The operators that follow progress in a plan, besides those that have names of their own."""
+"""The operators of a plan that have no names of their own; the second windows of a query are "build-2", "probe-2"."""
+
+
+def probe_of(build: str) -> str:
+    """The name of the probe side of windows, by that of their build side, which names them."""
+    return build.replace(BUILD, PROBE, 1)
+
+
+def is_build(operator: str) -> bool:
+    """Whether an operator is the build side of windows."""
+    return operator == BUILD or operator.startswith(f"{BUILD}-")
+
+
+def last_of(operators: Iterable[str]) -> str:
+    """The build side of the last windows among operators, or the sink."""
+    return max((name for name in operators if is_build(name)), key=lambda name: (len(name), name), default=SINK)
+
+
+def windows_of(query: Query) -> list[str]:
+    """The names of all windows of a query: "build", "build-2", ... in the order of their origins."""
+    chains = [part.operators for part in _upwards(query)]
+    count = sum(isinstance(operator, Windowing) for chain in chains for operator in chain)
+    return [BUILD if number == 1 else f"{BUILD}-{number}" for number in range(1, count + 1)]
+
+
+def _upwards(part: Source | Branch) -> Iterator[Source | Branch]:
+    """A part and all those below it, each behind those that it reads."""
+    for entry in () if isinstance(part, Source) else part.sources:
+        yield from _upwards(entry)
+    yield part
 
 
 @dataclass(frozen=True, slots=True)
 class Origins:
     """The origin id of every emitter, and the ids that each operator which follows progress has declared.
 
-    `at_end` has, for each source, the origin under which its records come out of the chains before the windows.
+    `chains` has the operators of each part with the names under which they follow progress, empty for those that do
+    not; `left` the origins on the left side of each join. `last` is the last operator through which everything comes
+    that has windows or, without one, the sink: its watermark is that of the query.
     """
 
     ids: Mapping[str, int]
     inputs: Mapping[str, tuple[int, ...]]
-    at_end: Mapping[str, int]
+    chains: Mapping[str, Sequence[tuple[PlanOperator, str]]]
+    left: Mapping[str, frozenset[int]]
+    last: str
 
     @property
     def emitters(self) -> dict[int, str]:
@@ -489,32 +544,42 @@ class Origins:
 
 def origins_of(query: Query) -> Origins:
     """The origins of a query plan."""
-    before = [operator for source in query.physical for operator in source.operators] + list(query.operators)
-    names = [source.name for source in query.physical]
-    names += [operator.name for operator in before if isinstance(operator, Renumber)]
-    names += [BUILD] if query.window else []
-    names += [operator.name for operator in query.output if isinstance(operator, Renumber)]
-    ids = assign_origins(names)
-    inputs: dict[str, tuple[int, ...]] = {}
+    windows = iter(windows_of(query))
+    chains: dict[str, list[tuple[PlanOperator, str]]] = {}
+    emitters = [source.name for source in query.physical]
+    for part in _upwards(query):
+        key = "" if part is query else part.name
+        chains[key] = [
+            (o, next(windows) if isinstance(o, Windowing) else getattr(o, "name", "")) for o in part.operators
+        ]
+        emitters += [name for operator, name in chains[key] if isinstance(operator, Renumber | Windowing)]
+    ids = assign_origins(emitters)
+    inputs: dict[str, tuple[int, ...]] = {SCAN: tuple(ids[source.name] for source in query.physical)}
+    left: dict[str, frozenset[int]] = {}
 
-    def follow(operators: Iterable[object], origins: tuple[int, ...]) -> tuple[int, ...]:
-        """The origins behind a chain; notes what each of its operators has declared."""
-        for operator in operators:
-            if isinstance(operator, Renumber | InOrder):
-                inputs[operator.name] = origins
-            if isinstance(operator, Renumber):
-                origins = (ids[operator.name],)
-        return origins
+    def follow(part: Source | Branch) -> tuple[dict[str, int], str]:
+        """The origin under which each source comes out of a chain, and the last windows that all came through."""
+        last = SINK
+        if isinstance(part, Source):
+            origins = {part.name: ids[part.name]}
+        else:
+            below = [follow(entry) for entry in part.sources]
+            origins = {name: origin for entry, _ in below for name, origin in entry.items()}
+            last = below[0][1] if len(below) == 1 else SINK
+        for operator, name in chains["" if part is query else part.name]:
+            if name:
+                inputs[name] = tuple(dict.fromkeys(origins.values()))
+            if isinstance(operator, Join) and not isinstance(part, Source):
+                left[name] = frozenset(origins[source] for source in sources_of(part, operator.left))
+            if isinstance(operator, Windowing):
+                inputs[probe_of(name)], last = (ids[name],), name
+            if isinstance(operator, Renumber | Windowing):
+                origins = dict.fromkeys(origins, ids[name])
+        return origins, last
 
-    at_end = {source.name: follow(source.operators, (ids[source.name],))[0] for source in query.physical}
-    merged = follow(query.operators, tuple(at_end.values()))
-    if len(merged) < len(at_end):
-        at_end = dict.fromkeys(at_end, merged[0])
-    if query.window:
-        inputs[BUILD], merged = merged, (ids[BUILD],)
-        inputs[PROBE] = merged
-    inputs[SINK] = follow(query.output, merged)
-    return Origins(ids, inputs, at_end)
+    merged, last = follow(query)
+    inputs[SINK] = tuple(dict.fromkeys(merged.values()))
+    return Origins(ids, inputs, chains, left, last)
 
 
 @value
@@ -573,7 +638,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         for number, query in enumerate(self.queries):
             if queries[query.name] > 1:
                 yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
-            for path, part in query.inputs_by_path:
+            for path, part in query.parts_by_path:
                 if part.name in shared:
                     message = f"another source is called {part.name!r} too"
                     yield Problem(("queries", number, *path, "name"), message)
@@ -594,16 +659,19 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
                 else:
                     records, named = int(source.rate_per_s * self.duration_ms / 1_000), "rate_per_s"
                 yield Cost.of_events(f"{field}.{named}", records, _RECORD_US)
-                flushes = 0 if source.flush_every_ms is None else self.duration_ms // source.flush_every_ms
+                flushes = self.duration_ms // flush_ms if isinstance(flush_ms := source.flush_every_ms, int) else 0
                 buffers = min(records, records // source.buffer_records + flushes + 1)
                 # An operator of a pipeline costs next to nothing; one that waits, and what it makes larger, does.
                 chunks = math.prod(max(1, math.ceil(part.growth)) for part in source.operators if isinstance(part, Map))
-                arrivals = buffers * chunks * (1 + len(query.operators) + len(query.output))
+                arrivals = buffers * chunks * (1 + len(query.operators))
                 yield Cost("buffers", f"{field}.buffer_records", arrivals, 3_000, _BUFFER_US)
                 total += records
-            if query.window is not None:
-                shared = -(-query.window.size_ms // (query.window.slide_ms or query.window.size_ms))
-                yield Cost("windows", f"queries[{number}].window.slide_ms", total * shared, 100, _WINDOW_US)
+            for path, part in (*query.parts_by_path, ((), query)):
+                for index, windows in enumerate(part.operators):
+                    if isinstance(windows, Windowing):
+                        shared = -(-windows.size_ms // (windows.slide_ms or windows.size_ms))
+                        field = Problem(("queries", number, *path, "operators", index, "slide_ms"), "").path
+                        yield Cost("windows", field, total * shared, 100, _WINDOW_US)
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, Cell]] = [(query.name, _summary(query)) for query in self.queries]
@@ -622,7 +690,7 @@ ProgressScenario.rule_table = {
         "complete": ("literal", "balance", "set"),
         "local": ("literal", "head", "running_max"),
     },
-    Source: {"stamped": ("source", "filter", "source")},
+    Source: {"flush_every_ms": ("when full", 1_000, 1_000), "stamped": ("source", "filter", "source")},
     Aggregate: {"trigger": ("exact", "strict", "exact")},
     Join: {"carries": ("largest", "start", "start"), "trigger": ("exact", "strict", "exact")},
 }
@@ -637,6 +705,7 @@ ProgressScenario.rule_sentences = {
     "ProgressScenario.complete": "“return numSeenChunks == lastChunkNumber” (ChunkNumber, the snippet)",
     "ProgressScenario.local": "“The watermark timestamp of maximum Seq_i, for which it saw all ChunkNumbers of all "
     "Seq_i-1.” (Reasoning about progress)",
+    "Source.flush_every_ms": "“As a default, sources write as many tuples to tuple buffers as possible.” (ChunkNumber)",
     "Source.stamped": _LARGEST,
     "Aggregate.trigger": _BARRIER,
     "Join.carries": _LARGEST,
@@ -644,54 +713,20 @@ ProgressScenario.rule_sentences = {
 }
 
 
-def _summary(query: Query) -> str:
-    sources = ", ".join(" → ".join([source.name, *map(repr, source.operators)]) for source in query.physical)
-    last = "Emit()" if query.window is None else repr(query.window)
-    return " → ".join([sources, *map(repr, query.operators), last, *map(repr, query.output)])
+def _summary(part: Source | Branch) -> str:
+    begin = part.name if isinstance(part, Source) else ", ".join(map(_summary, part.sources))
+    begin = f"{part.name} ({begin})" if isinstance(part, LogicalStream) else begin
+    return " → ".join([begin, *map(repr, part.operators)])
 
 
 def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[Problem]:
-    """Faults that happen to what is not there, or when nothing comes any more."""
-    by_name = {source.name: source for query in scenario.queries for source in query.physical}
+    """Faults of a source or a worker that is not there. Any other that cannot happen is an incident of the run."""
     for number, action in enumerate(scenario.script):
-        if isinstance(action, StallWorker):
-            if action.worker > scenario.workers.count:
-                message = f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
-                yield Problem(("script", number, "worker"), message)
-        elif action.source not in sources:
+        if not isinstance(action, StallWorker):
             yield from unknown(("script", number, "source"), "source", action.source, sorted(sources))
-        elif not isinstance(action, SilenceSource):
-            yield from _buffer_problems(scenario, number, action, by_name[action.source])
-        elif action.at_ms >= scenario.duration_ms:
-            message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
-            yield Problem(("script", number, "at_ms"), message)
-
-
-def _buffer_problems(
-    scenario: ProgressScenario, number: int, action: BufferFault | EmptyBuffer, source: Source
-) -> Iterator[Problem]:
-    """A buffer that its source cannot send, or a chunk that nothing makes of it."""
-    chunk = getattr(action, "chunk", None)
-    if chunk is not None and not _emits(scenario, source.name):
-        message = f"nothing makes chunks of what {source.name!r} sends; give it or its query an Emit()"
-        yield Problem(("script", number, "chunk"), message)
-    elif chunk is not None and chunk < scenario.resolved.chunk_base:
-        message = f"chunks are numbered from {scenario.resolved.chunk_base} on (got {chunk})"
-        yield Problem(("script", number, "chunk"), message)
-    listed = source.times_ms if source.times_ms is not None else source.rows
-    if listed is not None and action.sequence > max(len(listed), 1):
-        message = f"{source.name!r} has {counted(len(listed), 'record')}, so at most as many buffers, from 1 on"
-        yield Problem(("script", number, "sequence"), f"{message} (got {action.sequence})")
-
-
-def _emits(scenario: ProgressScenario, name: str) -> bool:
-    """Whether the buffers of a source come through an `Emit` under its own origin."""
-    for query in scenario.queries:
-        for source in (source for source in query.physical if source.name == name):
-            for operator in (*source.operators, *query.operators):
-                if isinstance(operator, Emit | Renumber):
-                    return isinstance(operator, Emit)
-    return False
+        elif action.worker > scenario.workers.count:
+            message = f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
+            yield Problem(("script", number, "worker"), message)
 
 
 def tracker_rules_of(recording: Recording) -> ProgressRules | None:

@@ -13,27 +13,37 @@ import pyarrow as pa
 from wmlab.core.schemas import FLAG, INCIDENTS, LONG, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the query's name")
-_OPERATOR = column("operator", TEXT, "where: 'build' or 'probe' of windows, 'sink', or the name of an operator")
+_OPERATOR = column(
+    "operator",
+    TEXT,
+    "where: 'scan' behind the sources, 'build' or 'probe' of windows ('build-2' of the second), 'sink', or the name of "
+    "an operator",
+)
 
 PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
     "buffers": table(
         _STREAM,
         _OPERATOR,
         column("arrival", LONG, "number in the order of arrival at the operator, from 1"),
-        column("arrived_ms", LONG, "when a worker had executed it", unit="ms"),
+        column("arrived_ms", LONG, "when a worker had executed it; at a scan, when it came to the workers", unit="ms"),
         column("created_ms", LONG, "when its first record was received or its window fired", unit="ms"),
         column("origins", LONG, "how many origins the operator has declared"),
         column("origin", LONG, "origin id, from 1 within the query"),
-        column("emitter", TEXT, "name of the origin: a source, a renumbering operator, or 'build'"),
+        column("emitter", TEXT, "name of the origin: a source, a renumbering operator, or the build side of windows"),
         column("sequence", LONG, "sequence number, from 1 within the origin"),
         column("chunk", LONG, "chunk number within the sequence, from chunk_base"),
         column("last", FLAG, "whether it is the last chunk of its sequence"),
         column("chunk_base", LONG, "number of a first chunk: 0 as documented, 1 as in the engine"),
         column("watermark", LONG, "watermark timestamp of the buffer", unit="ms"),
         column("records", LONG, "how many records it holds"),
-        column("slices", pa.list_(LONG), "starts of the slices its records fall in, ascending", unit="ms"),
+        column(
+            "slices",
+            pa.list_(LONG),
+            "starts of the slices of windows that its records fall in, ascending; none elsewhere",
+            unit="ms",
+        ),
         column("slice_records", pa.list_(LONG), "how many records fall in each of these slices"),
-        column("worker", LONG, "the worker that executed it, from 1"),
+        column("worker", LONG, "the worker that executed it, from 1; null at a scan", nullable=True),
         column("completed", FLAG, "whether the operator took its sequence for complete with it"),
         column(
             "reached_prefix",
@@ -45,7 +55,7 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
     ),
     "windows_fired": table(
         _STREAM,
-        column("operator", TEXT, "the operator whose window it is: 'build'"),
+        column("operator", TEXT, "the operator whose window it is: 'build', 'build-2', ..."),
         column("origin", LONG, "origin id of the operator, which its output carries"),
         column("sequence", LONG, "output number, from 1"),
         column("start", LONG, "first time in the window; also the watermark of the output", unit="ms"),

@@ -156,7 +156,7 @@ def test_what_is_nothing_to_draw_is_refused_and_says_what_to_pass(draw: Any, off
     [
         (
             {"operator": "probed"},
-            "operator is 'probed', which has no rows.\nTo repair it: Give one of 'build', 'probe', 'sink'",
+            "operator is 'probed', which has no rows.\nTo repair it: Give one of 'build', 'probe', 'scan', 'sink'",
         ),
         ({"stream": "other"}, "no rows of stream 'other' in its table 'buffers'; it has q"),
     ],
@@ -258,7 +258,7 @@ def test_a_sequence_of_which_some_chunks_came_is_no_later_number_of_itself() -> 
     trucks = Source("t", times_ms=[50 * i for i in range(12)], buffer_records=2, operators=[Map(2.0), Emit()])
     plan = PlanScenario(
         "v",
-        queries=[Query("v", sources=[trucks], window=Aggregate(1_000))],
+        queries=[Query("v", sources=[trucks], operators=[Aggregate(1_000)])],
         script=[DelayBuffer("t", 3, 400)],
         duration_ms=3_000,
     )

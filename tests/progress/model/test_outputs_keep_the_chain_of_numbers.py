@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers, run, run_origin, several_origins, values
 from wmlab.progress.model.numbers import TupleBuffer
-from wmlab.progress.model.operators import Emission, Renumbering, Sequencer
+from wmlab.progress.model.operators import Emit, InOrder, Renumber
 
 
 @given(st.data(), st.sampled_from([0, 1]))
@@ -17,7 +17,7 @@ def test_rechunking_gives_each_sequence_one_last_chunk_on_its_highest_number(dat
     buffers = data.draw(st.permutations(data.draw(origin_buffers(base=base))))
     fans = data.draw(st.lists(st.integers(1, 3), min_size=len(buffers), max_size=len(buffers)))
     fan_of = dict(zip(buffers, fans, strict=True))
-    emission, outputs = Emission[TupleBuffer](lambda buffer: [buffer] * fan_of[buffer], base), []
+    emission, outputs = Emit[TupleBuffer](lambda buffer: [buffer] * fan_of[buffer], base), []
     for buffer, fan in fan_of.items():
         made = emission.take(buffer)
         assert [b.watermark for b in made] == [buffer.watermark] * fan
@@ -33,7 +33,7 @@ def test_rechunking_gives_each_sequence_one_last_chunk_on_its_highest_number(dat
 @given(st.data())
 def test_downstream_of_rechunking_time_comes_just_as_far(data) -> None:
     buffers = data.draw(st.permutations(data.draw(origin_buffers())))
-    emission = Emission[TupleBuffer](lambda buffer: [buffer, buffer])
+    emission = Emit[TupleBuffer](lambda buffer: [buffer, buffer])
     outputs = [output for buffer in buffers for output in emission.take(buffer)]
     before, after = run_origin(buffers), run_origin(data.draw(st.permutations(outputs)))
     assert (before.prefix, before.local) == (after.prefix, after.local)
@@ -41,7 +41,7 @@ def test_downstream_of_rechunking_time_comes_just_as_far(data) -> None:
 
 def test_a_repeated_input_gives_no_output() -> None:
     buffer = TupleBuffer(1, 1, 0, True, 5)
-    emission = Emission[TupleBuffer](lambda buffer: [buffer])
+    emission = Emit[TupleBuffer](lambda buffer: [buffer])
     assert emission.take(buffer) == [buffer]
     assert emission.take(buffer) == []
     assert (emission.inputs, emission.emitted) == ({1: run_origin([buffer])}, {})
@@ -61,7 +61,7 @@ def numbered(buffer: TupleBuffer) -> Numbered:
 @given(several_origins())
 def test_a_blocking_operator_numbers_only_what_is_in_a_prefix(case) -> None:
     origins, buffers = case
-    operator, outputs, reached = Renumbering[Numbered](9, origins), [], 0
+    operator, outputs, reached = Renumber[Numbered](9, origins), [], 0
     for taken, after in zip(buffers, run(origins, buffers)[1:], strict=True):
         made = operator.take(numbered(taken))
         outputs += made
@@ -85,7 +85,7 @@ def test_a_blocking_operator_numbers_only_what_is_in_a_prefix(case) -> None:
 def test_no_output_of_a_blocking_operator_promises_more_than_the_outputs_behind_it_keep(case) -> None:
     """The watermark of an input is its largest time, so it may hold records as old as the sequence before it."""
     origins, buffers = case
-    operator = Renumbering[Numbered](9, origins)
+    operator = Renumber[Numbered](9, origins)
     outputs = [output for buffer in buffers for output in operator.take(numbered(buffer))]
     oldest = {}
     for origin in origins:
@@ -101,7 +101,7 @@ def test_no_output_of_a_blocking_operator_promises_more_than_the_outputs_behind_
 def test_a_blocking_operator_makes_one_of_the_chunks_of_a_sequence_in_their_order(case, order) -> None:
     origins, buffers = case
     wholes: list[list[TupleBuffer]] = []
-    operator = Renumbering[TupleBuffer](9, origins, whole=lambda chunks: wholes.append([*chunks]) or chunks[0])
+    operator = Renumber[TupleBuffer](9, origins, whole=lambda chunks: wholes.append([*chunks]) or chunks[0])
     order.shuffle(buffers)
     outputs = [output for buffer in buffers for output in operator.take(buffer)]
     assert len(wholes) == len(outputs)
@@ -113,7 +113,7 @@ def test_a_blocking_operator_makes_one_of_the_chunks_of_a_sequence_in_their_orde
 @given(st.data())
 def test_a_sequencer_releases_every_buffer_in_order(data) -> None:
     buffers = data.draw(origin_buffers(base=1))
-    sequencer, released = Sequencer[TupleBuffer](), []
+    sequencer, released = InOrder[TupleBuffer](), []
     for buffer in data.draw(st.permutations(buffers)):
         freed = sequencer.take(buffer)
         while freed:
@@ -125,7 +125,7 @@ def test_a_sequencer_releases_every_buffer_in_order(data) -> None:
 @given(st.data())
 def test_a_sequencer_that_drops_releases_only_newer_buffers_and_parks_one(data) -> None:
     buffers = data.draw(origin_buffers(base=1))
-    sequencer, released = Sequencer[TupleBuffer]("drop"), []
+    sequencer, released = InOrder[TupleBuffer]("drop"), []
     for buffer in data.draw(st.permutations(buffers)):
         released += sequencer.take(buffer)
         assert len(sequencer.origins[1].parked) <= 1

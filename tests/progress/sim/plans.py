@@ -9,7 +9,8 @@ from typing import Any
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.recording import PlanScenario
-from wmlab.progress.scenario import Aggregate, Emit, Join, Map, Query, Source, Workers
+from wmlab.progress.scenario import Aggregate, Emit, Join, Map, PlanOperator, Query, Source, Workers
+from wmlab.progress.sim.query import run_queries
 from wmlab.progress.sim.records import Records
 from wmlab.progress.sim.world import PlanWorld
 
@@ -26,8 +27,16 @@ def scenario(**fields: Any) -> PlanScenario:
     return PlanScenario("test", **(given | fields))
 
 
-def query(*sources: Source, window: Aggregate | Join | None = TUMBLING, **fields: Any) -> Query:
-    return Query("q", sources=sources or (source("a"), source("b")), window=window, **fields)
+def query(
+    *sources: Source,
+    operators: Sequence[PlanOperator] = (),
+    window: Aggregate | Join | None = TUMBLING,
+    output: Sequence[PlanOperator] = (),
+    **fields: Any,
+) -> Query:
+    """A query of operators in the order of these arguments, by default over the sources "a" and "b"."""
+    chain = [*operators, *([] if window is None else [window]), *output]
+    return Query("q", sources=sources or (source("a"), source("b")), operators=chain, **fields)
 
 
 def growing(name: str, growth: float, **fields: Any) -> Source:
@@ -43,7 +52,7 @@ def source(name: str, **fields: Any) -> Source:
 
 def run(traces: Mapping[str, Records] | None = None, **fields: Any) -> PlanWorld:
     world = PlanWorld(scenario(**fields), traces)
-    world.run()
+    run_queries(world)
     return world
 
 
@@ -68,6 +77,6 @@ def tracked(
     return arrivals
 
 
-def fired(world: PlanWorld) -> list[tuple[int, int, int]]:
+def fired(world: PlanWorld, **where: object) -> list[tuple[int, int, int]]:
     """(start, records, results) of every window that fired, in order."""
-    return [(row["start"], row["records"], row["results"]) for row in rows(world, "windows_fired")]
+    return [(row["start"], row["records"], row["results"]) for row in rows(world, "windows_fired", **where)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.progress.sim.plans import growing, query, rows, run, scenario, source, tracked
+from tests.progress.sim.plans import growing, query, rows, run, source, tracked
 from wmlab.core.values import Problems
 from wmlab.progress.scenario import (
     DelayBuffer,
     DuplicateBuffer,
+    Emit,
     EmptyBuffer,
     LoseBuffer,
     Renumber,
@@ -36,7 +37,8 @@ PLAIN_OR_CHUNKED = pytest.mark.parametrize(
 
 def copies(world, chunk: int | None) -> list:
     """The arrivals of the buffer or chunk at which the faults of these tests aim."""
-    return rows(world, "buffers", emitter="a", sequence=20, **({} if chunk is None else {"chunk": chunk}))
+    chosen = {} if chunk is None else {"chunk": chunk}
+    return rows(world, "buffers", operator="build", emitter="a", sequence=20, **chosen)
 
 
 def in_windows(world) -> int:
@@ -82,21 +84,42 @@ def test_a_repeated_chunk_completes_a_sequence_too_early_for_one_that_counts() -
     fault = {"script": [DuplicateBuffer("a", 20, chunk=2), DelayBuffer("a", 20, 3_000, chunk=0)]}
     for rule, early in [("set", False), ("count", True)]:
         world = run(queries=CHUNKED, complete=rule, **fault)
-        (completing,) = rows(world, "buffers", emitter="a", sequence=20, completed=True)
+        (completing,) = rows(world, "buffers", operator="build", emitter="a", sequence=20, completed=True)
         assert (completing["chunk"] != 0) == early, rule
         assert bool(rows(world, "incidents", kind="late")) == early, rule
 
 
+def never(*script: object, **fields: object) -> list[tuple[str, str]]:
+    found = rows(run(script=script, **fields), "incidents", kind="never happened")
+    return [(row["target"], row["detail"]) for row in found]
+
+
 def test_a_fault_of_what_is_never_sent_says_so() -> None:
     script = [LoseBuffer("a", 9_999), DelayBuffer("a", 20, 5, chunk=9), EmptyBuffer("b", 9_999), LoseBuffer("a", 3)]
-    found = [(row["kind"], row["target"]) for row in rows(run(queries=CHUNKED, script=script), "incidents")]
-    assert found == [("loss", "a 3"), ("unsent", "a 9999"), ("unsent", "a 20 chunk 9"), ("unsent", "b 9999")]
+    assert never(*script, queries=CHUNKED) == [
+        ("a 9999", "lose buffer: no such buffer was sent"),
+        ("a 20 chunk 9", "delay buffer: no such buffer was sent"),
+        ("b 9999", "empty buffer: no such buffer was sent"),
+    ]
 
 
-def test_a_fault_of_a_chunk_needs_an_emission() -> None:
-    for plan in (query(), query(growing("c", 3), source("a", operators=[Renumber("r")]))):
-        with pytest.raises(Problems, match="nothing makes chunks of what 'a' sends"):
-            scenario(queries=[plan], script=[LoseBuffer("a", 1, chunk=0)])
+@pytest.mark.parametrize("plan", [query(), query(growing("c", 3), source("a", operators=[Renumber("r")]))])
+def test_a_fault_of_a_chunk_needs_an_emission(plan) -> None:
+    assert never(LoseBuffer("a", 1, chunk=0), queries=[plan]) == [
+        ("a 1 chunk 0", "lose buffer: no such buffer was sent")
+    ]
+
+
+def test_faults_that_contradict_each_other_never_happen() -> None:
+    script = [DelayBuffer("a", 3, 50), LoseBuffer("a", 3), EmptyBuffer("a", 3), DelayBuffer("b", 3, 50)]
+    script += [DelayBuffer("b", 3, 70), SilenceSource("a", at_ms=9_000), SilenceSource("a", at_ms=8_000)]
+    assert sorted(never(*script)) == [
+        ("a", "silence source: it was silent before"),
+        ("a 3", "delay buffer: the buffer is lost"),
+        ("a 3", "empty buffer: the buffer is lost"),
+        ("b 3", "delay buffer: another fault of this kind comes before"),
+    ]
+    assert never(SilenceSource("a", at_ms=10_000)) == [("a", "silence source: the source had ended before")]
 
 
 SCHEMA = {
@@ -166,13 +189,13 @@ def test_an_empty_buffer_pulls_the_head_of_the_prefix_to_0(local, least) -> None
     late = [m for m in watermarks(world, local=local) if m is not None][5:]
     assert (min(late) == 0) == (least == 0)
     assert len(rows(world, "windows_fired")) == 10
-    (empty,) = rows(world, "buffers", emitter="a", sequence=20)
+    (empty,) = rows(world, "buffers", operator="build", emitter="a", sequence=20)
     assert (empty["records"], empty["watermark"]) == (0, 0)
 
 
 def test_stamped_at_the_source_an_empty_buffer_keeps_its_watermark() -> None:
     world = run(script=[EmptyBuffer("a", 20)])
-    (empty,) = rows(world, "buffers", emitter="a", sequence=20)
+    (empty,) = rows(world, "buffers", operator="build", emitter="a", sequence=20)
     assert (empty["records"], empty["slices"]) == (0, [])
     assert empty["watermark"] > 0
 
@@ -187,7 +210,7 @@ def test_disorder_at_the_source_makes_records_late() -> None:
 
 def test_a_sparse_source_needs_a_flush_interval() -> None:
     firsts = []
-    for flush_every_ms in (500, None):
+    for flush_every_ms in (500, "when full"):
         sparse = source("a", rate_per_s=2, flush_every_ms=flush_every_ms)
         world = run(queries=[query(sparse, source("b"))])
         first = next(place for place, mark in enumerate(watermarks(world)) if mark is not None)
@@ -198,6 +221,27 @@ def test_a_sparse_source_needs_a_flush_interval() -> None:
 def test_ingestion_time_is_the_creation_of_the_buffer() -> None:
     world = run(queries=[query(source("a", stamp="ingestion_time", delay_mean_ms=200))])
     assert all(row["watermark"] == row["created_ms"] for row in rows(world, "buffers", operator="build"))
+
+
+def test_by_event_time_a_worker_goes_through_all_tuples_of_a_buffer() -> None:
+    """ "Watermarking and Progress", Watermark Timestamp: NebulaStream "has to iterate over all tuples"."""
+    workers = Workers(1, service_mean_ms=0, event_time_record_ms=2)
+
+    def service_ms(stamp: str) -> set[int]:
+        plan = query(source("a", times_ms=[*range(0, 1_000, 10)], stamp=stamp), operators=[Emit()])
+        world = run(queries=[plan], workers=workers)
+        came = {row["sequence"]: row["arrived_ms"] for row in rows(world, "buffers", operator="scan")}
+        return {row["arrived_ms"] - came[row["sequence"]] for row in rows(world, "buffers", operator="build")}
+
+    assert (service_ms("event_time"), service_ms("ingestion_time")) == ({20}, {0})
+
+
+def test_by_the_design_a_source_writes_as_many_tuples_to_a_buffer_as_possible() -> None:
+    """ "Watermarking and Progress", ChunkNumber."""
+    sparse = query(source("a", rate_per_s=2, buffer_records=5, flush_every_ms=None), window=None)
+    for rules, full in (("design", True), ("implementation", False), ("sound", False)):
+        sent = rows(run(queries=[sparse], rules=rules), "buffers", operator="scan")
+        assert ({row["records"] for row in sent[:-1]} == {5}) is full, rules
 
 
 def test_the_literal_rule_never_completes_a_single_chunk() -> None:

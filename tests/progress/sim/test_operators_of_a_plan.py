@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.progress.sim.plans import fired, growing, identifiers, query, rows, run, source, tracked
+from tests.progress.sim.plans import fired, growing, identifiers, query, rows, run, scenario, source, tracked
 from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
@@ -20,6 +20,7 @@ from wmlab.progress.scenario import (
     Scan,
     Workers,
 )
+from wmlab.progress.sim.query import run_queries
 from wmlab.progress.sim.world import PlanWorld
 
 MANY = Workers(9, service_mean_ms=60)
@@ -110,14 +111,6 @@ def test_a_sequencer_restores_the_order_of_each_origin() -> None:
         assert after == sorted(before)
 
 
-def test_a_sequencer_that_drops_keeps_the_newest() -> None:
-    dropping = query(source("a", operators=[InOrder("o", policy="drop")]), window=None)
-    world = run(queries=[dropping], workers=MANY)
-    came, went = places(world, "o"), places(world, "sink")
-    assert went == sorted(went)
-    assert 0 < len(went) < len(came)
-
-
 def test_outputs_of_windows_go_through_a_chain_of_their_own() -> None:
     chain = [Scan(), Map(2), Emit(buffer_records=100), Renumber("r")]
     world = run(queries=[query(window=Join(1_000, slide_ms=500), output=chain)], workers=MANY)
@@ -131,9 +124,10 @@ def test_outputs_of_windows_go_through_a_chain_of_their_own() -> None:
 def test_a_join_matches_equal_keys_of_its_two_sides() -> None:
     sides = [source(name, keys=5, rate_per_s=30) for name in ("a", "b", "c")]
     for left, wanted in (((), {"a"}), (("b", "c"), {"b", "c"})):
-        world = run(queries=[query(*sides, window=Join(2_000, left=left))])
-        (running,) = world.queries
-        slices = {start: [side.keys.total() for side in sides] for start, sides in running.window.tables.items()}
+        world = PlanWorld(scenario(queries=[query(*sides, window=Join(2_000, left=left))]))
+        (running,) = run_queries(world)
+        tables = running.windows["build"].operator.tables
+        slices = {start: [side.keys.total() for side in sides] for start, sides in tables.items()}
         counts = Counter()
         for row in rows(world, "buffers", operator="build"):
             counts[row["emitter"] in wanted] += row["records"]
@@ -164,15 +158,6 @@ def test_the_outputs_of_a_join_carry_what_the_diagram_of_the_text_shows() -> Non
     now, y, x = 900, 1_000, 1_600
     assert sunk(carries="largest") == {(1, 0, False): now + y, (1, 1, True): now, (2, 0, True): now + x}
     assert sunk() == {(1, 0, False): 0, (1, 1, True): 0, (2, 0, True): 1_000}
-
-
-def test_an_emit_lag_holds_every_window_back_by_as_much() -> None:
-    def reached(lag_ms: int) -> list[int]:
-        window = Aggregate(1_000, emit_lag_ms=lag_ms)
-        return [row["reached"] - row["end"] for row in rows(run(queries=[query(window=window)]), "windows_fired")][:-2]
-
-    assert min(reached(0)) < 100
-    assert min(reached(700)) > 700
 
 
 @pytest.mark.parametrize(("rules", "end"), [("design", "watermark"), ("sound", "watermark"), ("implementation", None)])

@@ -41,7 +41,7 @@ FULL = scenario(
             source("a", keys=7, operators=[Scan(), Filter(0.5), Map(1.5), Emit(buffer_records=4)]),
             source("b", stamped="filter"),
             window=Join(2_000, slide_ms=500, left=["b"]),
-            operators=[InOrder("in-order", policy="drop")],
+            operators=[InOrder("in-order")],
             output=[Emit(), Renumber("renumbered")],
         ),
         Query("p", sources=[LogicalStream("cs", sources=[Source("c", times_ms=[1, 5], lag_ms=3)])]),
@@ -78,21 +78,11 @@ EMITTING = Query(
     sources=[Source("a", rate_per_s=5, operators=[Emit()]), Source("b", times_ms=[1, 5]), Source("c", trace="quakes")],
 )
 NO_SOURCE = "script[0].source: no source is called 'x'; there are: a, b, c"
-NO_CHUNKS = "script[0].chunk: nothing makes chunks of what 'b' sends; give it or its query an Emit()"
-FEW_BUFFERS = "script[0].sequence: 'b' has 2 records, so at most as many buffers, from 1 on (got 3)"
 IMPOSSIBLE = [
     *((fault("x", 1, **more), NO_SOURCE) for fault, more in (
         (LoseBuffer, {}), (DelayBuffer, {"by_ms": 5}), (DuplicateBuffer, {}), (EmptyBuffer, {})
     )),
-    *((fault("b", 1, chunk=0, **more), NO_CHUNKS) for fault, more in (
-        (LoseBuffer, {}), (DelayBuffer, {"by_ms": 5}), (DuplicateBuffer, {})
-    )),
-    *((fault("b", 3, **more), FEW_BUFFERS) for fault, more in (
-        (LoseBuffer, {}), (DelayBuffer, {"by_ms": 5}), (DuplicateBuffer, {}), (EmptyBuffer, {})
-    )),
-    (LoseBuffer("a", 1, chunk=0), "script[0].chunk: chunks are numbered from 1 on (got 0)"),
     (SilenceSource("x"), NO_SOURCE),
-    (SilenceSource("a", at_ms=1_000), "script[0].at_ms: lies at or after the end of the scenario, 1000 (got 1000)"),
     (StallWorker(5, at_ms=1, for_ms=1), "script[0].worker: there are workers 1 to 4 (got 5)"),
 ]  # fmt: skip
 
@@ -130,19 +120,21 @@ def test_a_source_has_exactly_one_load(fields, message) -> None:
 @pytest.mark.parametrize(
     ("fields", "path", "message"),
     [
-        ({"window": Join(5, left=["a", "b"])}, "window.left", "no source is left for the right side"),
-        ({"window": Join(5, left=["x"])}, "window.left[0]", "no source is called 'x'; there are: a, b"),
+        ({"window": Join(5, left=["a", "b"])}, "operators[0].left", "no source is left for the right side"),
+        ({"window": Join(5, left=["x"])}, "operators[0].left[0]", "no source is called 'x'; there are: a, b"),
         ({"window": Join(5), "operators": [Renumber("r")]}, "operators[0]", "one origin of both sides"),
         ({"window": Join(5), "sources": [source("a")]}, "sources", "at least two sources"),
         ({"sources": [source("build")]}, "sources[0].name", "'build' is what wmlab calls an operator"),
         ({"operators": [Renumber("a")]}, "operators[0].name", "another part of the query is called 'a' too"),
-        ({"output": [Renumber("probe")]}, "output[0].name", "another part of the query is called 'probe' too"),
-        ({"window": None, "output": [Emit()]}, "output", "there is no window"),
+        ({"output": [Renumber("probe")]}, "operators[1].name", "another part of the query is called 'probe' too"),
+        ({"operators": [Aggregate(5)], "window": Join(5)}, "operators[0]", "one origin of both sides"),
+        ({"sources": [source("a", operators=[Join(5)])]}, "sources[0].operators[0]", "needs at least two sources"),
+        ({"sources": [source("build-2")], "output": [Aggregate(5)]}, "sources[0].name", "calls an operator"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(fields, path, message) -> None:
     with pytest.raises(Problems, match=re.escape(message)) as raised:
-        Query("q", **({"sources": [source("a"), source("b")], "window": Aggregate(1_000)} | fields))
+        query(*fields.pop("sources", [source("a"), source("b")]), **fields)
     assert [problem.path for problem in raised.value.problems] == [path]
 
 
@@ -150,8 +142,37 @@ def test_blocking_operators_are_origins_behind_all_sources() -> None:
     sources = source("a", operators=[Renumber("r")]), source("b")
     origins = origins_of(query(*sources, operators=[InOrder("o")], output=[Renumber("s")]))
     assert origins.ids == {"a": 1, "b": 2, "r": 3, "build": 4, "s": 5}
-    assert origins.inputs == {"r": (1,), "o": (3, 2), "build": (3, 2), "probe": (4,), "s": (4,), "sink": (5,)}
-    assert origins.at_end == {"a": 3, "b": 2}
+    assert origins.inputs == {
+        "scan": (1, 2),
+        "r": (1,),
+        "o": (3, 2),
+        "build": (3, 2),
+        "probe": (4,),
+        "s": (4,),
+        "sink": (5,),
+    }
+    assert origins.last == "build"
+
+
+def test_each_windows_are_an_origin_that_those_behind_them_read() -> None:
+    """ "Watermarking and Progress", OriginId: "unique for each source or stateful operator in a query plan"."""
+    both = LogicalStream("both", sources=[source("a"), source("b")], operators=[Join(1_000), Emit()])
+    third = source("c", operators=[Aggregate(500)])
+    origins = origins_of(query(both, third, window=Join(2_000, left=["c"]), output=[Renumber("r"), Aggregate(5_000)]))
+    assert origins.ids == {"a": 1, "b": 2, "c": 3, "build": 4, "build-2": 5, "build-3": 6, "r": 7, "build-4": 8}
+    assert {name: origins.inputs[name] for name in ("build", "build-2", "build-3", "r", "build-4", "sink")} == {
+        "build": (1, 2),
+        "build-2": (3,),
+        "build-3": (4, 5),
+        "r": (6,),
+        "build-4": (7,),
+        "sink": (8,),
+    }
+    assert origins.left == {"build": {1}, "build-3": {5}}
+    assert origins.last == "build-4"
+    assert origins_of(query(both, third, window=None)).last == "sink"
+    with pytest.raises(Problems, match="no source is called 'a'; there are: c, both"):
+        query(both, third, window=Join(2_000, left=["a"]))
 
 
 TWO_KINDS = LogicalStream("vehicles", sources=[source("trucks"), source("cars")])
@@ -160,18 +181,22 @@ TWO_KINDS = LogicalStream("vehicles", sources=[source("trucks"), source("cars")]
 def test_the_sources_of_a_logical_stream_are_origins_in_each_plan_and_one_side_of_a_join() -> None:
     """ "Watermarking and Progress", OriginId: `trucks` and `cars` "in a stream called `vehicles`"."""
     join = Join(1_000)
-    plans = [Query("q", sources=[source("lights"), TWO_KINDS], window=join), Query("p", sources=[TWO_KINDS])]
+    plans = [Query("q", sources=[source("lights"), TWO_KINDS], operators=[join]), Query("p", sources=[TWO_KINDS])]
     assert origins_of(plans[0]).ids == {"lights": 1, "trucks": 2, "cars": 3, "build": 4}
     assert origins_of(plans[1]).ids == {"trucks": 1, "cars": 2}
-    assert plans[0].left == {"lights"}
-    assert replace(plans[0], window=replace(join, left=["vehicles"])).left == {"trucks", "cars"}
-    assert replace(plans[0], window=replace(join, left=["cars"])).left == {"cars"}
+
+    def left(*names: str) -> frozenset[int]:
+        return origins_of(replace(plans[0], operators=[replace(join, left=names)])).left["build"]
+
+    assert left() == {1}
+    assert left("vehicles") == {2, 3}
+    assert left("cars") == {3}
     with pytest.raises(Problems, match="no source is called 'bikes'; there are: lights, trucks, cars, vehicles"):
-        replace(plans[0], window=replace(join, left=["bikes"]))
+        left("bikes")
     with pytest.raises(Problems, match="no source is left for the right side"):
-        replace(plans[0], window=replace(join, left=["vehicles", "lights"]))
+        left("vehicles", "lights")
     with pytest.raises(Problems, match="a join needs at least two sources"):
-        replace(plans[1], window=join)
+        replace(plans[1], operators=[join])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +217,7 @@ def test_a_name_stands_for_one_source_or_logical_stream(inputs) -> None:
 
 
 def test_two_queries_that_read_a_logical_stream_have_its_records_and_its_faults() -> None:
-    queries = [Query(name, sources=[TWO_KINDS], window=Aggregate(1_000)) for name in ("q", "p")]
+    queries = [Query(name, sources=[TWO_KINDS], operators=[Aggregate(1_000)]) for name in ("q", "p")]
     recording = scenario(queries=queries, script=[LoseBuffer("cars", 2)], duration_ms=4_000).record()
     incidents = recording.table("incidents").to_pylist()
     assert [(row["stream"], row["kind"], row["target"]) for row in incidents] == [
@@ -217,7 +242,7 @@ def test_mistakes_across_parts_are_gathered() -> None:
     with pytest.raises(Problems) as raised:
         scenario(
             queries=[query(source("a"), source("a")), query(source("b"), window=Aggregate(5))],
-            script=[LoseBuffer("x", 1), StallWorker(9, at_ms=0, for_ms=1), SilenceSource("a", at_ms=10_000)],
+            script=[LoseBuffer("x", 1), StallWorker(9, at_ms=0, for_ms=1)],
             duration_ms=10_000,
         )
     assert [problem.path for problem in raised.value.problems] == [
@@ -227,7 +252,6 @@ def test_mistakes_across_parts_are_gathered() -> None:
         "queries[1].name",
         "script[0].source",
         "script[1].worker",
-        "script[2].at_ms",
     ]
 
 
@@ -236,7 +260,7 @@ def test_rules_set_what_nobody_has_set(rules) -> None:
     written = FULL.replace(rules=rules)
     assert (written.options["local"], written.options["chunk_base"]) == ("head", 1)
     assert written.options["complete"] == {"design": "literal", "implementation": "balance", "sound": "set"}[rules]
-    assert written.options["queries[0].window.carries"] == ("largest" if rules == "design" else "start")
+    assert written.options["queries[0].operators[1].carries"] == ("largest" if rules == "design" else "start")
     assert written.options["queries[0].sources[1].stamped"] == "filter"
     assert PlanScenario.from_yaml(written.resolved.to_yaml()) == written.resolved
 

@@ -11,6 +11,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.values import Problems
 from wmlab.progress import Aggregate, Emit, Join, LoseBuffer, Query, SilenceSource, Source
 from wmlab.progress.recording import PlanScenario, ProgressRecording, record
+from wmlab.progress.sim.query import run_queries
 from wmlab.progress.sim.records import trace_records
 from wmlab.progress.sim.world import PlanWorld
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -57,7 +58,7 @@ def test_a_trace_runs_through_a_plan(name: str, late: bool) -> None:
     """The sparse carrier among the flights holds time back so far that nothing can come late."""
     scenario = PlanScenario.load(SCENARIOS / f"progress_{name}.yaml")
     world = PlanWorld(scenario, trace_records(scenario))
-    world.run()
+    run_queries(world)
     arrivals = rows(world, "buffers", operator="build")
     assert {row["emitter"] for row in arrivals} == {source.name for source in scenario.queries[0].sources}
     missed = sum(row["records"] for row in arrivals) - sum(row["records"] for row in rows(world, "windows_fired"))
@@ -66,7 +67,7 @@ def test_a_trace_runs_through_a_plan(name: str, late: bool) -> None:
 
 def test_a_source_that_is_no_writer_of_its_trace_is_refused() -> None:
     scenario = PlanScenario(
-        "s", queries=[Query("q", sources=[Source("ZZ", trace="flights")], window=Aggregate(1))], duration_ms=1
+        "s", queries=[Query("q", sources=[Source("ZZ", trace="flights")], operators=[Aggregate(1)])], duration_ms=1
     )
     with pytest.raises(Problems, match="has no writer 'ZZ'; it has: 9E") as raised:
         trace_records(scenario)
@@ -81,7 +82,7 @@ def test_a_trace_of_another_time_is_refused_with_its_first_arrival() -> None:
 
 def test_the_buffers_carry_the_identifiers_of_the_diagram() -> None:
     world = PlanWorld(PlanScenario.load(SCENARIOS / "progress_diagram.yaml"))
-    world.run()
+    run_queries(world)
     assert identifiers(world, stream="query-1", operator="build", sequence=1) == [(1, 1, 0, True), (2, 1, 0, True)]
     assert identifiers(world, stream="query-1", operator="sink") == [(3, 1, 0, False), (3, 1, 1, True), (3, 2, 0, True)]
     assert identifiers(world, stream="query-2", operator="sink", sequence=1) == [(1, 1, 0, True)]

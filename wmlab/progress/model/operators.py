@@ -1,25 +1,25 @@
 """The operators that end a pipeline: what becomes of the numbers of the buffers that go through them.
 
-    operator      waits                                  numbers of its outputs
-    Emission      never                                  origin and sequence stay, chunks as they are made
-    Renumbering   for the longest consecutive sequence   an origin of its own, sequences from 1, one chunk each
-    Sequencer     for its turn                           unchanged, but in order
+    operator   waits                                  numbers of its outputs
+    Emit       never                                  origin and sequence stay, chunks as they are made
+    Renumber   for the longest consecutive sequence   an origin of its own, sequences from 1, one chunk each
+    InOrder    for its turn                           unchanged, but in order
 
 Each takes one buffer and returns those that go on because of it. They hold the buffers themselves, whatever these have
 next to their numbers.
 
-An emission numbers its outputs in the order in which it makes them, whatever the order of its inputs; the output that
+`Emit` numbers its outputs in the order in which it makes them, whatever the order of its inputs; the output that
 closes the last missing input carries the last flag. An input that leaves no record still gives an empty buffer, or the
 sequence would never be complete downstream. Two chunks of a sequence that are cut in two; the last one comes first:
 
->>> emission = Emission(lambda buffer: [buffer, buffer])
+>>> emit = Emit(lambda buffer: [buffer, buffer])
 >>> for chunk, last in ((1, True), (0, False)):
-...     outputs = emission.take(TupleBuffer(origin=1, sequence=1, chunk=chunk, last=last, watermark=5))
+...     outputs = emit.take(TupleBuffer(origin=1, sequence=1, chunk=chunk, last=last, watermark=5))
 ...     print([(output.chunk, output.last) for output in outputs])
 [(0, False), (1, False)]
 [(2, False), (3, True)]
 
-A sequencer releases the buffers of each origin one at a time, in the order of sequence and chunk. `keep` parks what
+`InOrder` releases the buffers of each origin one at a time, in the order of sequence and chunk. `keep` parks what
 comes too early; `drop` parks only the newest and forgets what is older than what was handled, so that a slow operator
 keeps up.
 
@@ -28,9 +28,9 @@ keeps up.
             is busy, else parked                   an older one
     done    the next one, if parked, is released   the parked one, if any, is released
 
->>> sequencer = Sequencer("keep", chunk_base=0)
+>>> in_order = InOrder("keep", chunk_base=0)
 >>> first, second = (TupleBuffer(1, sequence, chunk=0, last=True, watermark=0) for sequence in (1, 2))
->>> sequencer.take(second), sequencer.take(first) == [first], sequencer.done(first) == [second]
+>>> in_order.take(second), in_order.take(first) == [first], in_order.done(first) == [second]
 ([], True, True)
 
 Source: "Watermarking and Progress", ChunkNumber; upstream classes `EmitOperatorHandler` and `Sequencer`.
@@ -52,7 +52,7 @@ from wmlab.progress.model.tracker import OriginProgress, ProgressRules, Progress
 B = TypeVar("B", bound=TupleBuffer)
 
 
-class Emission(Generic[B]):
+class Emit(Generic[B]):
     """Hands on what each buffer becomes: `parts` says which buffers these are, at least one.
 
     A buffer that breaks the protocol becomes none.
@@ -61,7 +61,7 @@ class Emission(Generic[B]):
     def __init__(self, parts: Callable[[B], Sequence[B]], chunk_base: ChunkBase = 0) -> None:
         self.parts = parts
         self.chunk_base = chunk_base
-        # Whatever the trackers believe, an emission closes a sequence on its true last chunk.
+        # Whatever the trackers believe, an `Emit` closes a sequence on its true last chunk.
         rules = ProgressRules(chunk_base=chunk_base)
         self.inputs: dict[int, OriginProgress] = defaultdict(lambda: OriginProgress(rules))
         self.emitted: dict[tuple[int, int], int] = {}
@@ -81,7 +81,7 @@ class Emission(Generic[B]):
         return [replace(part, chunk=first + index, last=closes and index == final) for index, part in enumerate(parts)]
 
 
-class Renumbering(Generic[B]):
+class Renumber(Generic[B]):
     """A blocking operator that hands on whole sequences in order, under an origin of its own.
 
     It waits for the longest consecutive sequence of each input and gives new, gapless numbers only to what lies in it;
@@ -142,7 +142,7 @@ class Renumbering(Generic[B]):
         )
 
 
-SequencerPolicy = Literal["keep", "drop"]
+InOrderPolicy = Literal["keep", "drop"]
 ChunkPosition: TypeAlias = tuple[int, int]
 """Sequence and chunk."""
 
@@ -161,10 +161,10 @@ def position_of(buffer: TupleBuffer) -> ChunkPosition:
     return buffer.sequence, buffer.chunk
 
 
-class Sequencer(Generic[B]):
+class InOrder(Generic[B]):
     """Releases the buffers of each origin one at a time, in the order of sequence and chunk; see above."""
 
-    def __init__(self, policy: SequencerPolicy = "keep", chunk_base: ChunkBase = 1) -> None:
+    def __init__(self, policy: InOrderPolicy = "keep", chunk_base: ChunkBase = 1) -> None:
         self.policy = policy
         self.chunk_base = chunk_base
         self.origins: dict[int, OriginOrder[B]] = defaultdict(lambda: OriginOrder((FIRST_SEQUENCE, chunk_base)))

@@ -228,16 +228,18 @@ class WindowedAggregation(Firing):
         """
         return self.fill(times)
 
-    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, int]]:
-        """The buffers of the probe side that a window becomes, each with its number of results.
+    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, Mapping[int, int]]]:
+        """The buffers of the probe side that a window becomes, each with its number of results by key.
 
         They carry the start of the window, so that nothing downstream fires past results still to come.
         Source: upstream class `AggregationProbePhysicalOperator`.
         """
-        return self._chunks(fired, [(fired.start, 1)])
+        return self._chunks(fired, [(fired.start, {0: 1})])
 
-    def _chunks(self, fired: Fired, chunks: Sequence[tuple[int, int]]) -> list[tuple[TupleBuffer, int]]:
-        """A window as chunks, each with its watermark and its number of results."""
+    def _chunks(
+        self, fired: Fired, chunks: Sequence[tuple[int, Mapping[int, int]]]
+    ) -> list[tuple[TupleBuffer, Mapping[int, int]]]:
+        """A window as chunks, each with its watermark and its number of results by key."""
         final = len(chunks) - 1
         return [
             (TupleBuffer(self.origin, fired.sequence, self.chunk_base + index, index == final, watermark), results)
@@ -290,8 +292,8 @@ class WindowedJoin(WindowedAggregation):
             table.largest = max(table.largest, time)
         return late
 
-    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, int]]:
-        """One chunk for each pair of slices of a window, with its number of matches; an empty one without a pair.
+    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, Mapping[int, int]]]:
+        """One chunk for each pair of slices of a window, with its matches by key; an empty one without a pair.
 
         Source: upstream class `StreamJoinProbePhysicalOperator`; "Watermarking and Progress", Watermark Timestamp and
         the outputs of the diagram.
@@ -299,8 +301,9 @@ class WindowedJoin(WindowedAggregation):
         chunks = []
         for left, right in self._pairs(fired.start, fired.end):
             watermark = fired.start if self.carries == "start" else max(left.largest, right.largest)
-            chunks.append((watermark, sum(count * right.keys[key] for key, count in left.keys.items())))
-        return self._chunks(fired, chunks or [(fired.start, 0)])
+            matches = {key: count * right.keys[key] for key, count in left.keys.items() if key in right.keys}
+            chunks.append((watermark, matches))
+        return self._chunks(fired, chunks or [(fired.start, {})])
 
     def _pairs(self, start: int, end: int) -> Iterator[tuple[JoinSide, JoinSide]]:
         """The left and right sides of the slices of the window [start, end) in which there are records."""

@@ -47,7 +47,8 @@ ROW: Final = np.dtype([("time", np.int64), ("key", np.int64), ("number", np.uint
 class RecordBuffer(TupleBuffer):
     """A tuple buffer with what it holds.
 
-    `rows` are its records, each a `ROW`; behind windows there are none, as only their number counts. `size` is how
+    `rows` are its records, each a `ROW`; behind the last windows and filters there are none, as only their number
+    counts. `size` is how
     large a record has become, in records as they were at the source; `capacity` is how many of these a buffer holds,
     None: any number.
     """
@@ -163,7 +164,7 @@ def stamped(source: Source, created_ms: int, times: NDArray[np.int64]) -> int:
 def _close(received_ms: NDArray[np.int64], begin: int, source: Source) -> tuple[int, int | None]:
     """Where the buffer that begins at a record ends, and when it is sent; None: not before the stream ends."""
     full = begin + source.buffer_records
-    if source.flush_every_ms is None:
+    if not isinstance(source.flush_every_ms, int):
         return (full, int(received_ms[full - 1])) if full <= len(received_ms) else (len(received_ms), None)
     due = int(received_ms[begin]) + source.flush_every_ms
     before = begin + int(np.searchsorted(received_ms[begin:full], due))

@@ -1,4 +1,4 @@
-"""The simulated engine: a clock, the queries of a scenario, and the workers that they share.
+"""The simulated engine: a clock, the workers that all queries share, and what goes wrong.
 
 Source: "Watermarking and Progress" (task-based execution on worker threads).
 """
@@ -6,39 +6,31 @@ Source: "Watermarking and Progress" (task-based execution on worker threads).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 import simpy
 
 from wmlab.core.simulation import Journal, Simulation, generator
 from wmlab.core.words import clock_words, counted, span
 from wmlab.progress import scenario as plans
-from wmlab.progress.scenario import BufferFault, ProgressScenario, Query, Source, StallWorker, Workers
-from wmlab.progress.sim.query import QueryRun, Task
-from wmlab.progress.sim.records import Records, buffers_of_source, received, target_name, trace_records
-from wmlab.progress.tables import PROGRESS_TABLES
-
-
-def simulate(scenario: ProgressScenario) -> dict[str, pa.Table]:
-    """Run a scenario of query plans; the rows of the run as the tables of `wmlab.progress.tables`."""
-    return PlanWorld(scenario, trace_records(scenario)).run().tables(PROGRESS_TABLES)
-
+from wmlab.progress.scenario import BufferFault, ProgressScenario, Query, StallWorker, Workers
+from wmlab.progress.sim.records import Records, target_name
 
 FaultTarget: TypeAlias = tuple[str, int, int | None]
 """A buffer by source and sequence, or one chunk of it; it happens in every query that reads the source."""
 
 
 class PlanWorld(Simulation):
-    """One run of one scenario; `traces` gives the records of every source that replays a real trace."""
+    """The clock, the workers and the faults of one run; `traces` has the records of sources that replay a trace."""
 
     def __init__(self, scenario: ProgressScenario, traces: Mapping[str, Records] | None = None) -> None:
         super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
         self.scenario = scenario = scenario.resolved
         self.journal = Journal()
-        self._traces = traces or {}
+        self.traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
+        self._silences = [action for action in scenario.script if isinstance(action, plans.SilenceSource)]
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed, self._note_held)
         self.faults: dict[tuple[str, FaultTarget], list[BufferFault | plans.EmptyBuffer]] = {}
         for action in scenario.script:
@@ -47,22 +39,17 @@ class PlanWorld(Simulation):
                 for query in scenario.queries:
                     if action.source in (source.name for source in query.physical):
                         self.faults.setdefault((query.name, target), []).append(action)
-        self.queries = [QueryRun(self, query) for query in scenario.queries]
 
-    def run(self) -> Journal:
-        """Run until the workers have nothing left to do. Returns what happened."""
-        for query in self.queries:
-            for index, source in enumerate(query.part.physical):
-                self._plan(query, index, source)
-            self.at(self.end_ms, query.flush)
+    def run(self) -> None:
+        """Run until the workers have nothing left to do."""
         for stall in self._stalls:
             worker = f"worker {stall.worker}"
             detail = ("stall", worker, f"{worker} stalls for {span(stall.for_ms)}")
             self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
         self.env.run()
-        for name, target in self.faults:
-            self.note(name, "unsent", target_name(*target), "its fault never happened")
-        return self.journal
+        for (query, target), faults in self.faults.items():
+            for fault in faults:
+                self._note_never(query, target_name(*target), fault, "no such buffer was sent")
 
     def ended(self, query: Query) -> bool:
         """Whether all sources of a query have ended and its windows are to be flushed."""
@@ -73,36 +60,49 @@ class PlanWorld(Simulation):
         """Write down a fault, or what one has led to."""
         self.journal.write("incidents", stream=stream, at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
+    def _note_never(self, query: str, target: str, fault: Any, why: str) -> None:
+        """Write down a fault that does not happen."""
+        self.note(query, "never happened", target, f"{fault.kind.replace('_', ' ')}: {why}")
+
     def _note_held(self, stall: StallWorker, at_ms: int, query: str, buffer: tuple[str, int]) -> None:
         """Write down at `at_ms` that a worker which stands still has a task of this buffer in hand."""
         end_ms = self.start_ms + stall.at_ms + stall.for_ms
         detail = f"worker {stall.worker} stands still until {clock_words(end_ms)}"
         self.at(at_ms, self.note, query, "held", target_name(*buffer, worker=stall.worker), detail)
 
-    def _plan(self, query: QueryRun, index: int, source: Source) -> None:
-        """Send all buffers of a source in their time, those with a fault as it has it."""
-        name = query.part.name
-        actions = (action for action in self.scenario.script if isinstance(action, plans.EmptyBuffer))
-        empty = frozenset(action.sequence for action in actions if action.source == source.name)
-        silent_ms = self._silent_ms(source.name)
+    def note_silence(self, query: str, source: str) -> int | None:
+        """The clock time from which a source of a query is silent, which is noted then; None: never."""
+        silent_ms = self._silent_ms(source)
         if silent_ms is not None:
-            self.at(silent_ms, self.note, name, "silence", source.name, "until the end")
-        records = received(source, self.scenario, self._traces.get(source.name))
-        origin = query.origins.ids[source.name]
-        for sent_ms, buffer in buffers_of_source(
-            records, source, self.scenario, origin=origin, silent_ms=silent_ms, empty=empty
-        ):
-            for delay_ms in self.faulty(name, (source.name, buffer.sequence, None), buffer.records, sent_ms):
-                query.on_its_way += 1
-                self.at(sent_ms + delay_ms, query.send, index, buffer)
+            self.at(silent_ms, self.note, query, "silence", source, "until the end")
+        for silence in self._silences:
+            at_ms = self.start_ms + silence.at_ms
+            if silence.source == source and at_ms != silent_ms:
+                why = "the source had ended before" if at_ms >= self.end_ms else "it was silent before"
+                self.at(at_ms, self._note_never, query, source, silence, why)
+        return silent_ms
+
+    def empty_of(self, source: str) -> frozenset[int]:
+        """The sequences of a source of which the first pipeline leaves nothing."""
+        actions = (action for action in self.scenario.script if isinstance(action, plans.EmptyBuffer))
+        return frozenset(action.sequence for action in actions if action.source == source)
 
     def faulty(self, query: str, target: FaultTarget, records: int, at_ms: int) -> list[int]:
         """After how many ms each copy of a buffer or chunk reaches the workers.
 
-        Its faults are noted at `at_ms`, and happen once.
+        Its faults are noted at `at_ms`, and happen once. Of several of a kind the first one happens, and to a buffer
+        that is lost nothing else does.
         """
         copies, number = [0], target_name(*target)
-        for fault in sorted(self.faults.pop((query, target), ()), key=lambda fault: type(fault).__name__):
+        faults: list[Any] = sorted(self.faults.pop((query, target), ()), key=lambda fault: type(fault).__name__)
+        lost = next((fault for fault in faults if isinstance(fault, plans.LoseBuffer)), None)
+        happened: set[str] = set()
+        for fault in faults:
+            if fault.kind in happened or lost not in (None, fault):
+                why = "the buffer is lost" if lost is not None else "another fault of this kind comes before"
+                self.at(at_ms, self._note_never, query, number, fault, why)
+                continue
+            happened.add(fault.kind)
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):
                     copies, incident = [by_ms], ("delay", number, f"{number} comes {span(by_ms)} late")
@@ -120,7 +120,7 @@ class PlanWorld(Simulation):
 
     def _silent_ms(self, source: str) -> int | None:
         """The clock time from which a source is silent, None: never."""
-        silences = [a.at_ms for a in self.scenario.script if isinstance(a, plans.SilenceSource) and a.source == source]
+        silences = [a.at_ms for a in self._silences if a.source == source and a.at_ms < self.scenario.duration_ms]
         return self.start_ms + min(silences) if silences else None
 
 
@@ -132,6 +132,8 @@ _OF_MEAN_1: Final[Mapping[str, Callable[[np.random.Generator], float]]] = {
 """Draws of service times in units of their mean."""
 
 
+Task: TypeAlias = Callable[[int], None]
+"""What happens when a worker, whose number it gets, has executed a task."""
 Held: TypeAlias = Callable[[StallWorker, int, str, tuple[str, int]], None]
 """Notes a stall, since when it holds a buffer, the query, and the emitter and sequence of the buffer."""
 
@@ -151,17 +153,20 @@ class Pool:
         for number in range(1, part.count + 1):
             env.process(self._work(number, generator(seed, f"worker {number}")))
 
-    def submit(self, task: Task, query: str, buffer: tuple[str, int]) -> None:
-        """Queue a task on a buffer of a query, by its emitter and sequence; first come, first served."""
-        self._tasks.put((task, query, buffer))
+    def submit(self, task: Task, query: str, buffer: tuple[str, int], more_ms: float = 0.0) -> None:
+        """Queue a task on a buffer of a query, by its emitter and sequence; first come, first served.
+
+        It takes `more_ms` longer than a worker draws.
+        """
+        self._tasks.put((task, query, buffer, more_ms))
 
     def _work(
         self, number: int, draws: np.random.Generator
-    ) -> Generator[simpy.Event, tuple[Task, str, tuple[str, int]], None]:
+    ) -> Generator[simpy.Event, tuple[Task, str, tuple[str, int], float], None]:
         while True:
-            task, query, buffer = yield self._tasks.get()
+            task, query, buffer, more_ms = yield self._tasks.get()
             now = int(self._env.now)
-            service_ms = int(_OF_MEAN_1[self._part.service](draws) * self._part.service_mean_ms)
+            service_ms = int(_OF_MEAN_1[self._part.service](draws) * self._part.service_mean_ms + more_ms)
             done_ms = now + service_ms
             for stall, begin_ms, for_ms in self._stalls_of(number, now, done_ms):
                 done_ms += for_ms
