@@ -313,7 +313,7 @@ def test_a_scenario_is_recorded_by_its_name(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert main(["record", "pravega_7409", str(tmp_path / "none")]) == 1
     assert "no scenario 'pravega_7409' comes with wmlab" in (told := capsys.readouterr().err)
-    assert "To repair it: give 'pravega_7408' or" in told
+    assert "To repair it: give 'pravega_7408', or" in told
 
 
 @pytest.mark.parametrize("kind", [wm.Scenario, wm.dataflow.Dataflow, wm.progress.PlanScenario])

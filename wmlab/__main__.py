@@ -427,7 +427,11 @@ def _asked_logs(options: argparse.Namespace) -> list[EngineLog]:
         )
         return [log]
     every_ms = the_duration(every or "1s", EngineError, name="every")
-    polls = {"polls": options.polls or (1 if options.watch else 40), "every_ms": every_ms, "headers": headers}
+    polls: dict[str, Any] = {
+        "polls": options.polls or (1 if options.watch else 40),
+        "every_ms": every_ms,
+        "headers": headers,
+    }
     addresses = options.address
     is_rest = not addresses[0].endswith("/metrics")
     jobs = [options.job]

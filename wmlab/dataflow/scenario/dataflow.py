@@ -15,7 +15,7 @@ from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import OptionChange, ScenarioFile
-from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
+from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Option, Period, Problem, Rules, Start, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
@@ -76,7 +76,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     snapshot_every_ms: Period | None = None
     faults: tuple[AnyFault, ...] = ()
     duration_ms: Period = 120_000
-    start_ms: Ms = 0
+    start_ms: Start = 0
     queue_size: Size = 1_024
     jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from numbers import Number
-from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from wmlab.core.durations import GivenDuration, duration_ms
+from wmlab.core.durations import OR_TEXT, Duration
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 
@@ -29,19 +29,16 @@ END: Final = 2**63 - 1
 StrategyState = TypeVar("StrategyState")
 
 
-def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
-    """What a parameter of milliseconds holds: a text such as "35 d" is kept with the number that it says."""
-    number = duration_ms(offered)
-    checked = check(int(number) if isinstance(number, GivenDuration) else number)
-    return number if isinstance(number, GivenDuration) else checked
-
-
 _MOST: Final = 2**62
 Positive = Annotated[int, Field(gt=0, le=_MOST, strict=True)]
 NotNegative = Annotated[int, Field(ge=0, le=_MOST, strict=True)]
-PositiveMs = Annotated[int, Field(gt=0, le=_MOST, strict=True), WrapValidator(_from_text)]
-"""A duration of ms above 0, or a text such as "35 d"."""
-NotNegativeMs = Annotated[int, Field(ge=0, le=_MOST, strict=True), WrapValidator(_from_text)]
+if TYPE_CHECKING:
+    PositiveMs = Duration
+    NotNegativeMs = Duration
+else:
+    PositiveMs = Annotated[Positive, OR_TEXT]
+    """A duration of ms above 0, or a text such as "35 d"."""
+    NotNegativeMs = Annotated[NotNegative, OR_TEXT]
 PositiveReal = Annotated[float, Field(gt=0, le=_MOST, strict=True)]
 NotNegativeReal = Annotated[float, Field(ge=0, le=_MOST, strict=True)]
 ShareBetween = Annotated[float, Field(gt=0, lt=1, strict=True)]
