@@ -116,6 +116,14 @@ def test_a_property_that_fails_says_why() -> None:
         Broken().broken  # noqa: B018
 
 
+def test_a_run_that_ends_before_the_first_cycle_says_so() -> None:
+    assert "ends after 5.0 s, before the first watermark cycle at 11.0 s)" in repr(SHORT.record(progress=False))
+    wrong_unit = SHORT.replace(duration_ms=10).record(progress=False)
+    assert "at 10.0 s; did you mean duration_ms='10 s'?" in repr(wrong_unit)
+    assert "did you mean" in wrong_unit._repr_html_()
+    assert "ends" not in repr(SHORT.replace(duration_ms="12 s").record(progress=False))
+
+
 def test_a_scenario_starts_at_a_date() -> None:
     for offered in ("2013-07-15", "2013-07-15 00:00", "2013-07-15T02:00+02:00", datetime.date(2013, 7, 15)):
         scenario = SHORT.replace(start_ms=offered)
