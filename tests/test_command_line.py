@@ -194,8 +194,8 @@ def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
     [
         (["missing.csv"], "there is no file missing.csv."),
         (["quake"], "choose one of dengue, flights, presses, quakes"),
-        (["quakes", "--late", "2"], "late_share is 2.0.\nTo repair it: Give a number less than 1"),
-        (["quakes", "--late", "nan"], "Give a number less than 1"),
+        (["quakes", "--late", "2"], "late_share: input should be less than 1 (got 2.0)."),
+        (["quakes", "--late", "nan"], "late_share: input should be less than 1"),
         (["quakes", "--window-ms", "0"], "window_ms is 0."),
         (["quakes", "--encoding", "klingon"], "encoding is 'klingon'"),
     ],

@@ -88,7 +88,7 @@ def test_a_field_of_a_part_is_looked_for_among_those_of_its_kind() -> None:
         (lambda run: run.explain("3 s").sentense, r"; did you mean 'sentence'\?"),
         (
             lambda _: SHORT.scrub,
-            r"'short' is a scenario, which has no scrub; .*\n.*scenario.record\(\).scrub\(...\)",
+            r"A scenario has no scrub; its recording has.\n.*scenario.record\(\).scrub\(...\)",
         ),
         (lambda _: SHORT.panle, r"'Scenario' .*; did you mean 'panel'\?"),
         (lambda _: SHORT.stream.segment, r"'Stream' .*; did you mean 'segments'\?"),

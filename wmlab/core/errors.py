@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Never
 
+from wmlab.core.words import shown
+
 _REPAIR = "\nTo repair it: "
 
 
@@ -117,3 +119,33 @@ def unknown_attribute(self: object, name: str) -> Never:
         # A property has raised `AttributeError`, which Python has dropped.
         object.__getattribute__(self, name)
     raise unknown_name(f"{type(self).__name__!r} object", name, dir(self))
+
+
+def in_words(error: WmlabError) -> str:
+    """An error as the message of a problem: what was wrong, and what to do."""
+    return f"{error.problem.removesuffix('.')}; {error.remedy[:1].lower()}{error.remedy[1:].removesuffix('.')}"
+
+
+def complaint(lines: Iterable[Any]) -> str:
+    """What pydantic, or the value itself, says of one field, by each branch of a union, and the value that was given.
+
+    `lines` are those of the field in `ValidationError.errors`.
+    """
+    lines = list(lines)
+    first, *others = dict.fromkeys(map(_text, lines))
+    text = ", or ".join([first, *(other.removeprefix("input should be ") for other in others)])
+    got = shown_as_data(lines[0]["input"])
+    is_shown = "error" in lines[0].get("ctx", {}) and got in text
+    return text if is_shown or lines[0]["type"].startswith("missing") else f"{text} (got {got})"
+
+
+def _text(line: Any) -> str:
+    own = line.get("ctx", {}).get("error")
+    text = in_words(own) if isinstance(own, WmlabError) else str(own or line["msg"])
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def shown_as_data(offered: object) -> str:
+    """A value as it was given; of one that is no data, what it is."""
+    is_data = isinstance(offered, str | int | float | list | tuple | dict | set | None)
+    return shown(offered) if is_data else f"a value of type {type(offered).__name__}"

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from wmlab.core.errors import ScenarioError, WmlabError, closest
-from wmlab.core.words import counted, shown
+from wmlab.core.errors import ScenarioError, closest, complaint, shown_as_data
+from wmlab.core.words import counted
 
 _MOST_PARTS: Final = 12
 Location = tuple[str | int, ...]
@@ -62,11 +62,6 @@ class Problems(ScenarioError):
         return tuple(dataclasses.replace(p, location=(*location, *p.location)) for p in self.problems)
 
 
-def in_words(error: WmlabError) -> str:
-    """An error as the message of a problem: what was wrong, and what to do."""
-    return f"{error.problem.removesuffix('.')}; {error.remedy[:1].lower()}{error.remedy[1:].removesuffix('.')}"
-
-
 def unknown(location: Location, what: str, named: str | None, names: Iterable[str]) -> Iterator[Problem]:
     """The problem of a name that nothing has; None names nothing."""
     known = list(names)
@@ -103,33 +98,10 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
     if kind in ("model_attributes_type", "union_tag_not_found"):
         names = [part.__name__ for part in _parts_at(made, location, None)]
         names = names if len(names) <= _MOST_PARTS else [*names[:_MOST_PARTS], f"{len(names) - _MOST_PARTS} more"]
-        return f"input should be {' or '.join(names)}, in a file with its 'kind' (got {_shown(lines[0]['input'])})"
+        return (
+            f"input should be {' or '.join(names)}, in a file with its 'kind' (got {shown_as_data(lines[0]['input'])})"
+        )
     return complaint(lines)
-
-
-def complaint(lines: Iterable[Any]) -> str:
-    """What pydantic, or the value itself, says of one field, by each branch of a union, and the value that was given.
-
-    `lines` are those of the field in `ValidationError.errors`.
-    """
-    lines = list(lines)
-    first, *others = dict.fromkeys(map(_text, lines))
-    text = ", or ".join([first, *(other.removeprefix("input should be ") for other in others)])
-    got = _shown(lines[0]["input"])
-    is_shown = "error" in lines[0].get("ctx", {}) and got in text
-    return text if is_shown or lines[0]["type"].startswith("missing") else f"{text} (got {got})"
-
-
-def _text(line: Any) -> str:
-    own = line.get("ctx", {}).get("error")
-    text = in_words(own) if isinstance(own, WmlabError) else str(own or line["msg"])
-    return f"{text[:1].lower()}{text[1:]}"
-
-
-def _shown(offered: object) -> str:
-    """A value as it was given; of one that is no data, what it is."""
-    is_data = isinstance(offered, str | int | float | list | tuple | dict | set | None)
-    return shown(offered) if is_data else f"a value of type {type(offered).__name__}"
 
 
 def branch(name: str) -> str:

@@ -326,7 +326,7 @@ class ScenarioFile:
             if name.startswith("_") or record is None or not hasattr(get_type_hints(record)["return"], name):
                 unknown_attribute(self, name)
             raise UnknownNameError(
-                f"{self.name!r} is a scenario, which has no {name}; its recording has.",
+                f"A scenario has no {name}; its recording has.",
                 remedy=f"record it first: scenario.record().{name}(...).",
             )
 

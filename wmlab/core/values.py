@@ -28,11 +28,11 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from wmlab.core.durations import OR_DATE, OR_TEXT, Duration
+from wmlab.core.errors import in_words as in_words
 from wmlab.core.errors import unknown_attribute
 from wmlab.core.mistakes import Problem as Problem
 from wmlab.core.mistakes import Problems as Problems
 from wmlab.core.mistakes import branch as branch
-from wmlab.core.mistakes import in_words as in_words
 from wmlab.core.mistakes import problems_of as problems_of
 from wmlab.core.mistakes import unknown as unknown
 from wmlab.core.signatures import OF_RULES, PlainSignature, PlainType
