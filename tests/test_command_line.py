@@ -154,7 +154,7 @@ def test_profile_says_what_is_dirty_and_fails_if_anything_is(
     told = capsys.readouterr().out
     assert "3 bad rows left out" in told
     assert "profile." not in told
-    assert "Next (after its dirt is left out): python -m wmlab advise " in told
+    assert "Next (after its dirt is left out): wmlab advise " in told
     assert (tmp_path / "writers.svg").read_text().startswith("<svg")
     assert main(["profile", export, *columns, "--json"]) == 1
     kinds = [finding["kind"] for finding in json.loads(capsys.readouterr().out)["findings"]]

@@ -518,7 +518,7 @@ def _next_command(options: argparse.Namespace, profile: Profile) -> str:
     each = [(name, value if isinstance(value, list) else [value]) for name, value in given.items() if value is not None]
     words = [word for name, values in each for value in values for word in (f"--{name.replace('_', '-')}", value)]
     dirty = " (after its dirt is left out)" if profile.row_numbers else ""
-    return f"Next{dirty}: {shlex.join(['python', '-m', 'wmlab', 'advise', options.log, *words])}"
+    return f"Next{dirty}: {shlex.join(['wmlab', 'advise', options.log, *words])}"
 
 
 def _advise(options: argparse.Namespace) -> int:
