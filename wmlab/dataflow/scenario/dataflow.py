@@ -69,17 +69,17 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     _: dataclasses.KW_ONLY
     vertices: Annotated[tuple[AnyVertex, ...], Field(min_length=1, max_length=10_000)]
     edges: Edges
-    rules: Rules = "sound"
-    mode: Option[Literal["design", "hz"]] = UNSET
-    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
+    duration_ms: Period = 120_000
+    faults: tuple[AnyFault, ...] = ()
     guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
     snapshot_every_ms: Period | None = None
-    faults: tuple[AnyFault, ...] = ()
-    duration_ms: Period = 120_000
     start_ms: Start = 0
     queue_size: Size = 1_024
     jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+    rules: Rules = "sound"
+    mode: Option[Literal["design", "hz"]] = UNSET
+    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
     noun = "the dataflow"
 
     def _problems(self) -> Iterator[Problem]:
