@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from types import TracebackType
 from typing import Any, Never
 
@@ -86,6 +87,9 @@ class ChartError(WmlabError):
 class UnknownNameError(WmlabError, AttributeError):
     """A namespace, a value, a recording or an answer was asked for a name that it does not have."""
 
+    def __init__(self, problem: str, remedy: str | None = None) -> None:
+        super().__init__(problem, remedy=remedy)
+
 
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The one of these names that is most like `name`, or that begins with it; None: none is."""
@@ -100,14 +104,24 @@ def unknown_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
 
     Of names with an underscore, for which Python and IPython look in every object, it is a plain one.
     """
-    problem = f"{owner} has no attribute {name!r}"
     if name.startswith("_"):
-        return AttributeError(problem)
+        return AttributeError(f"{owner} has no attribute {name!r}")
+    return UnknownNameError(*_answer(owner, name, tuple(names)))
+
+
+@cache
+def _answer(owner: str, name: str, names: tuple[str, ...]) -> tuple[str, str]:
+    """The problem and the remedy of a name that is not there; kept, for code may look for one name many times."""
     known = [known for known in names if not known.startswith("_")]
     close = closest(name, known)
     if close is None:
-        return UnknownNameError(f"{problem}.", remedy=f"use one of {', '.join(known)}.")
-    return UnknownNameError(f"{problem}; did you mean {close!r}?", remedy=f"write {close}.")
+        return f"{owner} has no attribute {name!r}.", f"use one of {', '.join(known)}."
+    return f"{owner} has no attribute {name!r}; did you mean {close!r}?", f"write {close}."
+
+
+@cache
+def _names_of(kind: type) -> tuple[str, ...]:
+    return tuple(sorted({*dir(kind), *getattr(kind, "__dataclass_fields__", ())}))
 
 
 def unknown_attribute(self: object, name: str) -> Never:
@@ -118,7 +132,8 @@ def unknown_attribute(self: object, name: str) -> Never:
     if hasattr(type(self), name):
         # A property has raised `AttributeError`, which Python has dropped.
         object.__getattribute__(self, name)
-    raise unknown_name(f"{type(self).__name__!r} object", name, dir(self))
+    names = _names_of(type(self))  # type: ignore[arg-type]  # a class is hashable
+    raise unknown_name(f"{type(self).__name__!r} object", name, names)
 
 
 def in_words(error: WmlabError) -> str:
