@@ -154,7 +154,7 @@ def test_profile_says_what_is_dirty_and_fails_if_anything_is(
     told = capsys.readouterr().out
     assert "3 bad rows left out" in told
     assert "profile." not in told
-    assert "Next (after its dirt is left out): python -m wmlab advise " in told
+    assert "Next (after its dirt is left out): wmlab advise " in told
     assert (tmp_path / "writers.svg").read_text().startswith("<svg")
     assert main(["profile", export, *columns, "--json"]) == 1
     kinds = [finding["kind"] for finding in json.loads(capsys.readouterr().out)["findings"]]
@@ -194,8 +194,8 @@ def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
     [
         (["missing.csv"], "there is no file missing.csv."),
         (["quake"], "choose one of dengue, flights, presses, quakes"),
-        (["quakes", "--late", "2"], "late_share is 2.0.\nTo repair it: Give a number less than 1"),
-        (["quakes", "--late", "nan"], "Give a number less than 1"),
+        (["quakes", "--late", "2"], "late_share: input should be less than 1 (got 2.0)."),
+        (["quakes", "--late", "nan"], "late_share: input should be less than 1"),
         (["quakes", "--window-ms", "0"], "window_ms is 0."),
         (["quakes", "--encoding", "klingon"], "encoding is 'klingon'"),
     ],
@@ -313,7 +313,7 @@ def test_a_scenario_is_recorded_by_its_name(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert main(["record", "pravega_7409", str(tmp_path / "none")]) == 1
     assert "no scenario 'pravega_7409' comes with wmlab" in (told := capsys.readouterr().err)
-    assert "To repair it: give 'pravega_7408' or" in told
+    assert "To repair it: give 'pravega_7408', or" in told
 
 
 @pytest.mark.parametrize("kind", [wm.Scenario, wm.dataflow.Dataflow, wm.progress.PlanScenario])

@@ -11,72 +11,36 @@ Names are loaded when they are first used, so that a Spark executor that needs `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wmlab.core import lazy
 
 if TYPE_CHECKING:
-    # What Tab and type checkers see of the names below; a test compares both.
-    from wmlab import dataflow, paper, progress, spark, testing
-    from wmlab import engines as engine
-    from wmlab import open as trace
-    from wmlab import strategies as strategy
-    from wmlab.core.run_comparison import compare
-    from wmlab.core.spark.session import spark_session
-    from wmlab.hunting import hunt
-    from wmlab.open import load_recording as load
-    from wmlab.streams import charts as chart
-    from wmlab.streams.api import Scenario
-    from wmlab.streams.scenario import script
-    from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+    from wmlab import dataflow as dataflow
+    from wmlab import engines, open, strategies
+    from wmlab import paper as paper
+    from wmlab import progress as progress
+    from wmlab import spark as spark
+    from wmlab import testing as testing
+    from wmlab.core.run_comparison import compare as compare
+    from wmlab.core.spark.session import spark_session as spark_session
+    from wmlab.hunting import hunt as hunt
+    from wmlab.open import load_recording
+    from wmlab.streams import charts
+    from wmlab.streams.api import Scenario as Scenario
+    from wmlab.streams.scenario import script as script
+    from wmlab.streams.scenario.parts import Clock as Clock
+    from wmlab.streams.scenario.parts import Controllers as Controllers
+    from wmlab.streams.scenario.parts import EventWriter as EventWriter
+    from wmlab.streams.scenario.parts import ReaderGroup as ReaderGroup
+    from wmlab.streams.scenario.parts import Stream as Stream
+    from wmlab.streams.scenario.parts import TransactionalWriter as TransactionalWriter
+
+    engine = engines
+    trace = open
+    strategy = strategies
+    load = load_recording
+    chart = charts
 
 __version__ = "0.1.0"
-
-_HOMES: Final = {
-    "Clock": "wmlab.streams.scenario.parts:Clock",
-    "Controllers": "wmlab.streams.scenario.parts:Controllers",
-    "EventWriter": "wmlab.streams.scenario.parts:EventWriter",
-    "ReaderGroup": "wmlab.streams.scenario.parts:ReaderGroup",
-    "Scenario": "wmlab.streams.api:Scenario",
-    "Stream": "wmlab.streams.scenario.parts:Stream",
-    "TransactionalWriter": "wmlab.streams.scenario.parts:TransactionalWriter",
-    "chart": "wmlab.streams.charts",
-    "compare": "wmlab.core.run_comparison:compare",
-    "dataflow": "wmlab.dataflow",
-    "engine": "wmlab.engines",
-    "hunt": "wmlab.hunting:hunt",
-    "load": "wmlab.open:load_recording",
-    "paper": "wmlab.paper",
-    "progress": "wmlab.progress",
-    "script": "wmlab.streams.scenario.script",
-    "spark": "wmlab.spark",
-    "spark_session": "wmlab.core.spark.session:spark_session",
-    "strategy": "wmlab.strategies",
-    "testing": "wmlab.testing",
-    "trace": "wmlab.open",
-}
-
-__all__ = [
-    "Clock",
-    "Controllers",
-    "EventWriter",
-    "ReaderGroup",
-    "Scenario",
-    "Stream",
-    "TransactionalWriter",
-    "chart",
-    "compare",
-    "dataflow",
-    "engine",
-    "hunt",
-    "load",
-    "paper",
-    "progress",
-    "script",
-    "spark",
-    "spark_session",
-    "strategy",
-    "testing",
-    "trace",
-]
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+lazy(__name__)

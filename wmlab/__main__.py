@@ -427,7 +427,11 @@ def _asked_logs(options: argparse.Namespace) -> list[EngineLog]:
         )
         return [log]
     every_ms = the_duration(every or "1s", EngineError, name="every")
-    polls = {"polls": options.polls or (1 if options.watch else 40), "every_ms": every_ms, "headers": headers}
+    polls: dict[str, Any] = {
+        "polls": options.polls or (1 if options.watch else 40),
+        "every_ms": every_ms,
+        "headers": headers,
+    }
     addresses = options.address
     is_rest = not addresses[0].endswith("/metrics")
     jobs = [options.job]
@@ -514,7 +518,7 @@ def _next_command(options: argparse.Namespace, profile: Profile) -> str:
     each = [(name, value if isinstance(value, list) else [value]) for name, value in given.items() if value is not None]
     words = [word for name, values in each for value in values for word in (f"--{name.replace('_', '-')}", value)]
     dirty = " (after its dirt is left out)" if profile.row_numbers else ""
-    return f"Next{dirty}: {shlex.join(['python', '-m', 'wmlab', 'advise', options.log, *words])}"
+    return f"Next{dirty}: {shlex.join(['wmlab', 'advise', options.log, *words])}"
 
 
 def _advise(options: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ MOMENTS: Final = 24
 """How many moments of the run the picture for the terminal shows, evenly spread."""
 _WIDTH: Final = 60
 
+LEGEND: Final = "[ lower bound   ] upper bound   # between them   - no upper bound known   | now"
 MEANING: Final = """\
 The lower bound is a promise: no event that the reader has yet to read happened before it.
 The upper bound says how recent the times are that writers had noted up to the reader's position.
@@ -50,7 +51,7 @@ def demo(page: str | Path) -> str:
     chart = wm.chart.time_bounds(bounds, recording=recording)
     write_new(path, _page(scenario, chart, why), DemoError, remedy="name another file: --page FILE.html")
     return "\n\n".join(
-        [repr(recording), terminal_picture(rows, scenario.duration_ms), chart.sentence, MEANING, str(why)]
+        [repr(recording), terminal_picture(rows, scenario.duration_ms), LEGEND, chart.sentence, MEANING, str(why)]
     )
 
 

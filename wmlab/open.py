@@ -34,7 +34,7 @@ __all__ = [
     "segment_id",
     "segment_name",
 ]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 _OTHERS: Final[tuple[Any, ...]] = (
     Dataflow,

@@ -40,7 +40,7 @@ __all__ = [
     "with_slack",
     "write_feed",
 ]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 SCHEMAS: Final = {name: spark_schema(schema) for name, schema in TABLES.items()}
 """The Spark schema of every table of a recording of streams, by its name."""

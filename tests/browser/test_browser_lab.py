@@ -230,7 +230,7 @@ def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleT
     page.wait_for_function(f"before => {CURVES} !== before", arg=before)
     timeout.fill("-5 s")
     timeout.press("Enter")
-    panel.get_by_role("alert").filter(has_text="at least 0").wait_for()
+    panel.get_by_role("alert").filter(has_text="greater than or equal to 0").wait_for()
     assert timeout.input_value() == "-5 s", "a number outside the bounds of its field is a mistake, not another one"
     panel.get_by_role("button", name="Undo").click()
     panel.get_by_role("alert").wait_for(state="detached")

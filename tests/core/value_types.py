@@ -17,12 +17,6 @@ from wmlab import dataflow, progress
 from wmlab.core.errors import WmlabError
 from wmlab.core.values import Problem, Problems
 
-OF_PYDANTIC: Final = (
-    "input should", "should have", "should be", "should match", "a valid", "unable to", "unexpected", "argument",
-    "validation error", "pydantic", "does not match any", "after validation", "assertion", "value error", "codec",
-    "literal[", "function-", "constrained-", "union[", "callable", "nonetype",
-)  # fmt: skip
-"""How the messages of pydantic read, and those of Python."""
 NO_FLAGS: Final[tuple[Any, ...]] = ("no", "yes", "true", "", 0, 1, 1.0, [], [True], np.array([True]), np.int64(1))
 
 
@@ -71,10 +65,6 @@ def is_inherited(field: Field) -> bool:
     """Whether a base that is a class of values itself has the field with the same type."""
     has_own_type = field.name in vars(field.made).get("__annotations__", {})
     return not has_own_type and any(Field(base, *field[1:]) in FIELDS for base in field.made.__mro__[1:])
-
-
-def of_pydantic(text: str) -> list[str]:
-    return [word for word in OF_PYDANTIC if word in text.lower()]
 
 
 def refused(made: Any, *places: Any, **fields: Any) -> list[Problem]:

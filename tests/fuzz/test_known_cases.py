@@ -11,7 +11,7 @@ import pytest
 import wmlab as wm
 from tests.fuzz.mutants import SCENARIOS, limited
 from wmlab.__main__ import main
-from wmlab.core.errors import ModelError, RecordingError, ScenarioError, TraceError
+from wmlab.core.errors import ModelError, RecordingError, ScenarioError, TraceError, UnknownNameError
 from wmlab.core.expression import join_time_bounds
 from wmlab.core.simulation import Exponential, Journal, delays_ms
 from wmlab.core.storage import PART_FILE
@@ -78,7 +78,7 @@ def test_a_unit_that_takes_times_beyond_the_clock_is_refused() -> None:
 
 def test_only_streams_have_time_bounds() -> None:
     for name in ("flows/jet_1605", "progress_diagram"):
-        with pytest.raises(RecordingError, match="which has no time_bounds"):
+        with pytest.raises(UnknownNameError, match="which has no time_bounds"):
             load_scenario(SCENARIOS / f"{name}.yaml").record().time_bounds(None)
 
 

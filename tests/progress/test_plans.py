@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import wmlab as wm
 from tests.progress.sim.plans import growing, query, scenario, source
 from wmlab.__main__ import main
-from wmlab.core.errors import RecordingError, ScenarioError
+from wmlab.core.errors import RecordingError, ScenarioError, UnknownNameError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
 from wmlab.open import load_scenario
@@ -122,7 +122,7 @@ def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name(spark: Spa
     assert (literal.verdict, literal.violations) == ("violated", literal.judged)
     (complete,) = diagram.record().check(spark, "N3")
     assert complete.verdict == "ok"
-    with pytest.raises(ScenarioError, match=r"rules: give .*'diagram'"):
+    with pytest.raises(ScenarioError, match=r"rules: input should be .*'diagram'"):
         diagram.replace(rules="drawn")
 
 
@@ -203,7 +203,7 @@ def test_a_recording_of_buffers_alone_is_explained_too(plan: Query) -> None:
 
 
 def test_a_plan_has_no_time_bounds(spark: SparkSession) -> None:
-    with pytest.raises(RecordingError, match="a recording of progress, which has no time_bounds"):
+    with pytest.raises(UnknownNameError, match="a recording of progress, which has no time_bounds"):
         LOST.record().time_bounds(spark)
 
 

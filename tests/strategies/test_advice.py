@@ -319,7 +319,7 @@ def test_an_interval_that_crosses_the_target_is_said() -> None:
 
 @pytest.mark.parametrize("target", [0, 1, -0.1, None])
 def test_a_target_is_a_share_between_none_and_all(target: float) -> None:
-    with pytest.raises(ModelError, match="late_share is"):
+    with pytest.raises(ModelError, match="late_share: input should be"):
         advise(log_of("two writers"), target)
 
 

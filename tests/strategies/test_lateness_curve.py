@@ -200,5 +200,5 @@ def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession)
         spark_lateness_curve(log, order="arrival_ms")
     with pytest.raises(ModelError, match="order begins with 'writer', a string"):
         spark_lateness_curve(log, order=["writer"])
-    with pytest.raises(ModelError, match="parts is 0"):
+    with pytest.raises(ModelError, match="parts: input should be greater than 0"):
         spark_lateness_curve(log, parts=0)

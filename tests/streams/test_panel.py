@@ -128,14 +128,14 @@ def test_a_field_takes_what_is_typed(path: tuple[str | int, ...], typed: object,
     ("path", "typed", "said"),
     [
         (TIMEOUT, "20", "'20' has no unit; write 20 ms or 20 s"),
-        (TIMEOUT, "-5 s", "at least 0"),
+        (TIMEOUT, "-5 s", "greater than or equal to 0"),
         (TIMEOUT, "abc", "got 'abc'"),
-        (TIMEOUT, "1.5 ms", "whole number"),
-        (RATE, "-5", "at least 0"),
+        (TIMEOUT, "1.5 ms", "valid integer"),
+        (RATE, "-5", "greater than or equal to 0"),
         (RATE, "fast", "got 'fast'"),
         (RATE, "", "give either rate_per_s or trace"),
-        (("stream", "segments"), "", "whole number"),
-        (("stream", "segments"), "99999999999999999999", "at most 10000"),
+        (("stream", "segments"), "", "valid integer"),
+        (("stream", "segments"), "99999999999999999999", "less than or equal to 10000"),
         (("script", 0, "seal"), "[", "is not YAML"),
         (("script", 0, "seal"), "[7@0]", "7@0"),
     ],
@@ -320,7 +320,7 @@ def test_a_mistake_stands_at_its_field_and_the_last_run_stays(shown: ScenarioPan
     run = stream(shown).recording
     timeout = control(shown, TIMEOUT)
     timeout.entry.value = "-5 s"
-    assert "at least 0" in mistake_at(shown, TIMEOUT)
+    assert "greater than or equal to 0" in mistake_at(shown, TIMEOUT)
     assert timeout.entry.value == "-5 s", "what is typed stays as it is typed"
     assert (shown.scenario, shown.recording, len(shown.mistakes)) == (FIRST_BOUNDS, run, 1)
     assert repr(shown).endswith(", 1 mistake")
@@ -366,8 +366,8 @@ def test_the_yaml_is_the_whole_scenario_and_its_mistakes_have_lines(shown: Scena
     assert box.value == FIRST_BOUNDS.to_yaml()
     box.value = box.value.replace("rate_per_s: 50.0", "rate_per_s: -5").replace("seed: 7", "sead: 7")
     lines = shown._view.wrong_lines.value
-    assert "Line 12, writers[1].rate_per_s: give a number of at least 0 (got -5)." in lines
-    assert "Line 29, sead: no such field." in lines
+    assert "Line 12, writers[1].rate_per_s: input should be greater than or equal to 0 (got -5)." in lines
+    assert "Line 29, sead: no such field, did you mean seed?" in lines
     assert "sead" in box.value
     shown.write("wmlab: 1\nname: [x\n")
     assert "Line 2: This is no YAML" in shown._view.wrong_lines.value

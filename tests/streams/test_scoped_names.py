@@ -94,9 +94,9 @@ def test_answers_charts_and_the_command_line_take_the_name(
 
 @pytest.mark.parametrize("name", ["../x", "x/..", "./x", "/x", "x/", "x//y", "a/b/c", "", "a b/c", "a\\b", ".."])
 def test_a_name_that_is_no_stream_of_a_scope_is_refused_in_words(name: str) -> None:
-    with pytest.raises(Problems, match=r"give a name of letters.*scope/stream|give a text of 1"):
+    with pytest.raises(Problems, match=r"give a name of letters.*scope/stream|at least 1 character"):
         wm.Stream(name)
-    with pytest.raises(Problems, match=r"give a name of letters.*scope/stream|give a text of 1"):
+    with pytest.raises(Problems, match=r"give a name of letters.*scope/stream|at least 1 character"):
         wm.EventWriter("w", rate_per_s=1, stream=name)
 
 

@@ -2,65 +2,74 @@
 
 `lazy` is for a package whose names are loaded when they are first used, so that a Spark executor that needs a rule of
 the model gets nothing else; `namespace` for a module that has its names already. Either way `dir()`, and so Tab, shows
-them alone; a name that is not there is answered with one that is like it; and a name of the version before leads to its
-new one for one version, with a `FutureWarning`.
+them alone; a name that is not there is answered with one that is like it.
 """
 
 from __future__ import annotations
 
-import difflib
+import ast
 import importlib
+import inspect
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-Namespace = tuple[Callable[[str], Any], Callable[[], list[str]]]
-"""The `__getattr__` and `__dir__` of a module."""
+from wmlab.core.errors import unknown_name
 
 
-def lazy(package: str, homes: Mapping[str, str], *, former: Mapping[str, str] | None = None) -> Namespace:
-    """The namespace of `package`; `homes` says for each name "module:attribute", or "module".
+def lazy(package: str) -> None:
+    """Make `package` a namespace whose names are loaded when they are first used.
 
-    `former` has the new name of each name of the version before.
+    Its names stand in its source under `if TYPE_CHECKING:`, where Tab and type checkers see them: what is imported as
+    itself, `from module import name as name`, and other names for what is imported, `chart = charts`.
     """
+    homes = _homes(package)
 
-    def get(name: str) -> Any:
-        if former and name in former:
-            name = _new_name(package, name, former)
-        if name not in homes:
-            raise _missing(package, name, homes)
-        module, _, attribute = homes[name].partition(":")
+    def load(name: str) -> Any:
+        module, attribute = homes[name]
         target = importlib.import_module(module)
-        return getattr(target, attribute) if attribute else target
+        # A module inside the package itself is none of its attributes yet.
+        if attribute in vars(target):
+            return vars(target)[attribute]
+        return importlib.import_module(f"{module}.{attribute}")
 
-    return get, lambda: sorted(homes)
+    _offer(package, homes, load)
 
 
-def namespace(module: str, *, former: Mapping[str, str] | None = None) -> Namespace:
-    """The namespace of `module`, which lists its names in `__all__`; `former` as of `lazy`."""
+def namespace(module: str) -> None:
+    """Make `module`, which lists its names in `__all__`, a namespace."""
+    _offer(module, sys.modules[module].__all__, None)
+
+
+def _offer(module: str, names: Iterable[str], load: Callable[[str], Any] | None) -> None:
+    """Set what Python asks of a module; type checkers must not see `__getattr__`, or every name would be right."""
+    offered = sorted(names)
 
     def get(name: str) -> Any:
-        if former and name in former:
-            return getattr(sys.modules[module], _new_name(module, name, former))
-        raise _missing(module, name, names())
+        if load is not None and name in offered:
+            return load(name)
+        raise unknown_name(f"module {module!r}", name, offered)
 
-    def names() -> list[str]:
-        return sorted(sys.modules[module].__all__)
-
-    return get, names
+    vars(sys.modules[module]).update(__all__=offered, __getattr__=get, __dir__=lambda: offered)
 
 
-def _missing(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    lower = {known.lower(): known for known in names}
-    # Python and IPython look for many a name with underscores that nobody has written.
-    close = [] if name.startswith("_") else difflib.get_close_matches(name.lower(), lower, n=1)
-    hint = f"did you mean {lower[close[0]]!r}?" if close else f"it has {', '.join(lower.values())}"
-    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
+def _homes(package: str) -> dict[str, tuple[str, str]]:
+    """The module that each name of a lazy package comes from, and what it is called there."""
+    imported, homes = {}, {}
+    for statement in _for_type_checkers(package):
+        match statement:
+            case ast.ImportFrom(module=module, names=names):
+                for alias in names:
+                    imported[alias.name] = module or "", alias.name
+                    if alias.asname == alias.name:
+                        homes[alias.name] = imported[alias.name]
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=other)):
+                homes[name] = imported[other]
+    return homes
 
 
-def _new_name(module: str, name: str, former: Mapping[str, str]) -> str:
-    """The new name of a former one, with a warning at the line that has used that."""
-    text = f"{module}.{name} is called {former[name]} now; {name} goes with the next version."
-    warnings.warn(text, FutureWarning, stacklevel=3)
-    return former[name]
+def _for_type_checkers(package: str) -> list[ast.stmt]:
+    """The statements of a package under `if TYPE_CHECKING:`."""
+    source = inspect.getsource(sys.modules[package])
+    blocks = [block for block in ast.parse(source).body if isinstance(block, ast.If)]
+    return [statement for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING" for statement in block.body]

@@ -18,7 +18,7 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 
 from wmlab.core.charts.style import page_colour
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, unknown_attribute
 from wmlab.core.words import (
     clock_words,
     counted,
@@ -46,6 +46,9 @@ class Answer:
         @property
         def sentence(self) -> str:
             """The answer in one sentence."""
+
+    else:
+        __getattr__ = unknown_attribute
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as dicts, lists and scalars."""

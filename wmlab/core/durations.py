@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, shown, span
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator
+
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, shown, since_1970_ms, span
 
 UNITS: Final = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 """What a unit is in milliseconds; "m" is none, since it is a month to some and a minute to others."""
 FORM: Final = 'give whole milliseconds or a text such as "250ms", "10s", "5 min", "1 h 30 min" or "2 d"'
+Duration: TypeAlias = int | Any
+"""What type checkers know of a field of milliseconds: a number is read, and a text such as "60 s" may be given."""
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)(?![a-z])\s*")
 _MOST_DIGITS: Final = 40
 
 
 class GivenDuration(int):
-    """Whole milliseconds that were given as text, which `given` keeps: a file and a repr show it again.
+    """Whole milliseconds, a duration or a date, that were given as text: a file and a repr show `given` again.
 
     In all else it is the number: it equals it, and sums and differences are plain numbers.
     """
@@ -74,3 +80,35 @@ def duration_ms(offered: object) -> object:
     if isinstance(ms, Fraction):
         raise ValueError(f"{shown(str(offered))} is not a whole number of milliseconds; {FORM}")
     return GivenDuration(ms, offered.strip()) if isinstance(offered, str) else ms
+
+
+def instant_ms(offered: object) -> object:
+    """A date, as text or as a `date`, in ms since 1970; in UTC if it names no zone. Anything else as `duration_ms`.
+
+    Raises `ValueError` with the form to give for a text that is neither a date nor a duration.
+    """
+    if isinstance(offered, date):
+        offered = offered.isoformat()
+    if not isinstance(offered, str):
+        return duration_ms(offered)
+    try:
+        instant = datetime.fromisoformat(offered.strip())
+    except ValueError:
+        try:
+            return duration_ms(offered)
+        except ValueError:
+            raise ValueError('give milliseconds since 1970 or a date such as "2013-07-15 09:00"') from None
+    return GivenDuration(since_1970_ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC)), offered.strip())
+
+
+def _keeping_text(read: Callable[[object], object], offered: object, check: ValidatorFunctionWrapHandler) -> Any:
+    """What a field of milliseconds holds: a text is kept with the number that it says."""
+    number = read(offered)
+    checked = check(int(number) if isinstance(number, GivenDuration) else number)
+    return number if isinstance(number, GivenDuration) else checked
+
+
+OR_TEXT: Final = WrapValidator(partial(_keeping_text, duration_ms))
+"""For a field of milliseconds, which a text such as "10s" may say."""
+OR_DATE: Final = WrapValidator(partial(_keeping_text, instant_ms))
+"""For a field of milliseconds since 1970, which a date may say."""

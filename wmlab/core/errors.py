@@ -5,7 +5,25 @@ All of them derive from `WmlabError`, which is a `ValueError`, so that one `exce
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from types import TracebackType
+from typing import Any, Never
+
+from wmlab.core.words import shown
+
 _REPAIR = "\nTo repair it: "
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_own(frame: TracebackType) -> bool:
+    return str(frame.tb_frame.f_globals.get("__name__")).partition(".")[0] == __name__.partition(".")[0]
 
 
 class WmlabError(ValueError):
@@ -21,6 +39,17 @@ class WmlabError(ValueError):
         self.problem = problem
         self.remedy = remedy
         super().__init__(f"{problem}{_REPAIR}{remedy}")
+
+    def _render_traceback_(self) -> Any:
+        """What IPython shows: the lines of the user that have led to wmlab, and the message."""
+        from IPython.core.getipython import get_ipython
+
+        frames = list(_frames(self.__traceback__))
+        inside = next((index for index, frame in enumerate(frames) if _is_own(frame)), len(frames))
+        short = None
+        for frame in reversed(frames[:inside]):
+            short = TracebackType(short, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+        return get_ipython().InteractiveTB.structured_traceback(type(self), self, short, tb_offset=1)  # type: ignore[union-attr]
 
 
 class ModelError(WmlabError):
@@ -55,5 +84,83 @@ class ChartError(WmlabError):
     """A table that does not answer the question of a chart."""
 
 
-class MissingVerbError(RecordingError, AttributeError):
-    """A recording was asked for what only recordings of other models have."""
+class UnknownNameError(WmlabError, AttributeError):
+    """A namespace, a value, a recording or an answer was asked for a name that it does not have."""
+
+    def __init__(self, problem: str, remedy: str | None = None) -> None:
+        super().__init__(problem, remedy=remedy)
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The one of these names that is most like `name`, or that begins with it; None: none is."""
+    lower = {known.lower(): known for known in names}
+    begun = sorted((known for known in lower if known.startswith(name.lower())), key=len)
+    close = begun[:1] or difflib.get_close_matches(name.lower(), lower, n=1)
+    return lower[close[0]] if name and close else None
+
+
+def unknown_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that `owner` does not have; `names` are those that it has.
+
+    Of names with an underscore, for which Python and IPython look in every object, it is a plain one.
+    """
+    if name.startswith("_"):
+        return AttributeError(f"{owner} has no attribute {name!r}")
+    return UnknownNameError(*_answer(owner, name, tuple(names)))
+
+
+@cache
+def _answer(owner: str, name: str, names: tuple[str, ...]) -> tuple[str, str]:
+    """The problem and the remedy of a name that is not there; kept, for code may look for one name many times."""
+    known = [known for known in names if not known.startswith("_")]
+    close = closest(name, known)
+    if close is None:
+        return f"{owner} has no attribute {name!r}.", f"use one of {', '.join(known)}."
+    return f"{owner} has no attribute {name!r}; did you mean {close!r}?", f"write {close}."
+
+
+@cache
+def _names_of(kind: type) -> tuple[str, ...]:
+    return tuple(sorted({*dir(kind), *getattr(kind, "__dataclass_fields__", ())}))
+
+
+def unknown_attribute(self: object, name: str) -> Never:
+    """The `__getattr__` of a class whose values answer a name that they do not have with one that is like it.
+
+    Type checkers must not see it, or every name would be right.
+    """
+    if hasattr(type(self), name):
+        # A property has raised `AttributeError`, which Python has dropped.
+        object.__getattribute__(self, name)
+    names = _names_of(type(self))  # type: ignore[arg-type]  # a class is hashable
+    raise unknown_name(f"{type(self).__name__!r} object", name, names)
+
+
+def in_words(error: WmlabError) -> str:
+    """An error as the message of a problem: what was wrong, and what to do."""
+    return f"{error.problem.removesuffix('.')}; {error.remedy[:1].lower()}{error.remedy[1:].removesuffix('.')}"
+
+
+def complaint(lines: Iterable[Any]) -> str:
+    """What pydantic, or the value itself, says of one field, by each branch of a union, and the value that was given.
+
+    `lines` are those of the field in `ValidationError.errors`.
+    """
+    lines = list(lines)
+    first, *others = dict.fromkeys(map(_text, lines))
+    text = ", or ".join([first, *(other.removeprefix("input should be ") for other in others)])
+    got = shown_as_data(lines[0]["input"])
+    is_shown = "error" in lines[0].get("ctx", {}) and got in text
+    return text if is_shown or lines[0]["type"].startswith("missing") else f"{text} (got {got})"
+
+
+def _text(line: Any) -> str:
+    own = line.get("ctx", {}).get("error")
+    text = in_words(own) if isinstance(own, WmlabError) else str(own or line["msg"])
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def shown_as_data(offered: object) -> str:
+    """A value as it was given; of one that is no data, what it is."""
+    is_data = isinstance(offered, str | int | float | list | tuple | dict | set | None)
+    return shown(offered) if is_data else f"a value of type {type(offered).__name__}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from wmlab.core.errors import WmlabError
-from wmlab.core.words import shown
+from wmlab.core.errors import WmlabError, shown_as_data
 
 
 def shipped(package: Path, name: str) -> Path:
@@ -31,7 +30,7 @@ def as_path(offered: object, error: type[WmlabError]) -> Path:
         return path
     except (TypeError, ValueError, RuntimeError, OSError) as wrong:
         reason = wrong.strerror if isinstance(wrong, OSError) else wrong
-        problem = f"{shown(offered)} is no path that can be used: {reason}."
+        problem = f"{shown_as_data(offered)} is no path that can be used: {reason}."
         raise error(problem, remedy="give the path of a file as text.") from None
     return path
 

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.arguments import the_flag
-from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
+from wmlab.core.errors import RecordingError, UnknownNameError, WmlabError, unknown_attribute
 from wmlab.core.garbage import rare_collections
 from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
@@ -224,15 +224,18 @@ class Recording:
             return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(file))
         return schemas.dataframe(spark, self.table(name))
 
-    def __getattr__(self, name: str) -> Never:
-        """Say which recordings have a verb that this one has not."""
-        kinds = [kind for kind, made in _KINDS.items() if hasattr(made, name)]
-        if not kinds or hasattr(type(self), name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise MissingVerbError(
-            f"{self.name!r} is a recording of {self.kind}, which has no {name}.",
-            remedy=f"ask a recording of {' or '.join(kinds)}.",
-        )
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Never:
+            """Say which recordings have a verb that this one has not, or that its scenario has it."""
+            from wmlab.core.scenario_file import scenarios_with
+
+            kinds = [kind for kind, made in _KINDS.items() if hasattr(made, name)]
+            if name.startswith("_") or hasattr(type(self), name) or not (kinds or scenarios_with(name)):
+                unknown_attribute(self, name)
+            other = f"a recording of {' or '.join(kinds)}" if kinds else f"its scenario: scenario.{name}(...)"
+            problem = f"{self.name!r} is a recording of {self.kind}, which has no {name}."
+            raise UnknownNameError(problem, remedy=f"ask {other}.")
 
     def __repr__(self) -> str:
         filled = ", ".join(f"{name} {grouped(count)}" for name, count in self.counts.items() if count)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast, get_args, get_type_hints
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +18,7 @@ from yaml.composer import Composer, ComposerError
 
 from wmlab.core import files
 from wmlab.core.durations import GivenDuration
-from wmlab.core.errors import ScenarioError
+from wmlab.core.errors import ScenarioError, UnknownNameError, closest, unknown_attribute
 from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.mistakes import Location
 from wmlab.core.values import (
@@ -217,11 +216,10 @@ def read_scenario_text(source: str | Path) -> str:
     if path.suffix == "" and path.name == str(source) and not path.is_file():
         bundled = bundled_scenarios()
         if path.name not in bundled:
-            close = get_close_matches(path.name, bundled, n=3, cutoff=0.5)
-            names = " or ".join(map(repr, close)) if close else "one of wm.Scenario.names()"
+            close = closest(path.name, bundled)
             raise ScenarioError(
                 f"no scenario {path.name!r} comes with wmlab, and there is no such file.",
-                remedy=f"give {names}, or the path of a scenario YAML file.",
+                remedy=f"give {repr(close) if close else 'one of wm.Scenario.names()'}, or the path of a YAML file.",
             )
         path = bundled[path.name]
     try:
@@ -319,6 +317,18 @@ class ScenarioFile:
 
     def __hash__(self) -> int:
         return hash(_contents(self))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Never:
+            """Say of a verb that the recording has it, or which name is like this one."""
+            record = getattr(type(self), "record", None)
+            if name.startswith("_") or record is None or not hasattr(get_type_hints(record)["return"], name):
+                unknown_attribute(self, name)
+            raise UnknownNameError(
+                f"A scenario has no {name}; its recording has.",
+                remedy=f"record it first: scenario.record().{name}(...).",
+            )
 
     def replace(self, **fields: Any) -> Self:
         """The same scenario with some fields changed."""
@@ -455,6 +465,11 @@ class ScenarioFile:
 
 
 AnyScenario = TypeVar("AnyScenario", bound=ScenarioFile)
+
+
+def scenarios_with(name: str, base: type[ScenarioFile] = ScenarioFile) -> bool:
+    """Whether scenarios of some kind have an attribute of that name."""
+    return hasattr(base, name) or any(scenarios_with(name, subclass) for subclass in base.__subclasses__())
 
 
 def with_changes(scenario: AnyScenario, changes: Mapping[Location, object]) -> AnyScenario:

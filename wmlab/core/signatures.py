@@ -15,6 +15,8 @@ from typing import Any, Final
 _MOST_CHOICES: Final = 6
 _SHOWN_CHOICES: Final = 4
 """Of more choices than can be read, so many are named."""
+OF_RULES: Final = "UNSET: as the rules of the scenario have it"
+"""In `Annotated`: the field is an option that the scenario's rules decide. A signature has such fields last."""
 
 
 class PlainSignature:
@@ -25,7 +27,7 @@ class PlainSignature:
 
 
 class PlainType(str):
-    """An annotation that is shown as it is, without quotes."""
+    """An annotation that is shown as it is, without quotes; in `Annotated`, what is shown of it."""
 
     __slots__ = ()
 
@@ -35,7 +37,8 @@ class PlainType(str):
 
 @functools.cache
 def _signature_of(made: type) -> inspect.Signature:
-    hints = typing.get_type_hints(made)
+    """What has to be given comes first, then what may be given, then the options of the rules."""
+    hints = typing.get_type_hints(made, include_extras=True)
     parameters = [
         inspect.Parameter(
             field.name,
@@ -47,7 +50,12 @@ def _signature_of(made: type) -> inspect.Signature:
         for field in dataclasses.fields(made)
         if field.init and field.name != "kind"
     ]
-    return inspect.Signature(sorted(parameters, key=lambda parameter: parameter.kind))
+
+    def rank(parameter: inspect.Parameter) -> tuple[int, bool, bool]:
+        is_option = OF_RULES in getattr(hints[parameter.name], "__metadata__", ())
+        return parameter.kind, parameter.default is not parameter.empty, is_option
+
+    return inspect.Signature(sorted(parameters, key=rank))
 
 
 def _default_of(field: dataclasses.Field[Any]) -> object:
@@ -65,6 +73,8 @@ def plain_type(hint: Any) -> str:
     'tuple[int, ...] | None'
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return next((part for part in inner[1:] if isinstance(part, PlainType)), plain_type(inner[0]))
     if hint is type(None):
         return "None"
     if hint is ...:

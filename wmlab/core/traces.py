@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wmlab.core.answers import html_table
-from wmlab.core.errors import TraceError
+from wmlab.core.errors import TraceError, unknown_attribute
 from wmlab.core.files import DATA, as_path
 from wmlab.core.log_columns import (
     BEFORE_1970,
@@ -128,6 +128,9 @@ class Trace:
     event_time_form: str = field(default="timestamp", compare=False, kw_only=True)
     event_time_origin_ms: int = field(default=0, compare=False, kw_only=True)
     event_time_zone: str | None = field(default=None, compare=False, kw_only=True)
+
+    if not TYPE_CHECKING:
+        __getattr__ = unknown_attribute
 
     def __post_init__(self) -> None:
         table = self.table

@@ -24,19 +24,18 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from wmlab.core.durations import GivenDuration, duration_ms
+from wmlab.core.durations import OR_DATE, OR_TEXT, Duration
+from wmlab.core.errors import in_words as in_words
+from wmlab.core.errors import unknown_attribute
 from wmlab.core.mistakes import Problem as Problem
 from wmlab.core.mistakes import Problems as Problems
 from wmlab.core.mistakes import branch as branch
-from wmlab.core.mistakes import in_words as in_words
 from wmlab.core.mistakes import problems_of as problems_of
 from wmlab.core.mistakes import unknown as unknown
-from wmlab.core.signatures import PlainSignature
+from wmlab.core.signatures import OF_RULES, PlainSignature, PlainType
 from wmlab.core.words import shown
 
 AnyValue = TypeVar("AnyValue")
@@ -45,21 +44,29 @@ MAX_MS: Final = 2**53
 """The largest number of milliseconds, 285,000 years: sums of such times stay within 64 bits, and floats are exact."""
 
 
-def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
-    """What a field of milliseconds holds: a text is kept with the number that it says."""
-    number = duration_ms(offered)
-    checked = check(int(number) if isinstance(number, GivenDuration) else number)
-    return number if isinstance(number, GivenDuration) else checked
-
-
-Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), WrapValidator(_from_text)]
-"""Milliseconds after the start of the scenario, or a duration that may be nothing; or a text such as "10s"."""
-Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True), WrapValidator(_from_text)]
-"""A duration in milliseconds, or a text."""
-SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), WrapValidator(_from_text)]
-"""A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind. Or a text."""
-MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs), WrapValidator(_from_text)]
-"""The mean of a duration in milliseconds, at most 278 years, or a text. -0.0 is read as 0.0: numpy refuses it."""
+if TYPE_CHECKING:
+    Ms = Duration
+    Period = Duration
+    SignedMs = Duration
+    Start = Duration
+    SignedStart = Duration
+    MeanMs = float | Any
+else:
+    _SHOWN = PlainType("int | str")
+    Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), OR_TEXT, _SHOWN]
+    """Milliseconds after the start of the scenario, or a duration that may be nothing."""
+    Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True), OR_TEXT, _SHOWN]
+    """A duration above 0."""
+    SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), OR_TEXT, _SHOWN]
+    """How far a clock is ahead; negative: behind."""
+    Start = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), OR_DATE, _SHOWN]
+    """When a scenario starts, in milliseconds since 1970, or a date such as "2013-07-15 09:00" (UTC)."""
+    SignedStart = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), OR_DATE, _SHOWN]
+    """As `Start`; it may be before 1970."""
+    MeanMs = Annotated[
+        float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs), OR_TEXT, PlainType("float | str")
+    ]
+    """The mean of a duration in milliseconds, at most 278 years. -0.0 is read as 0.0: numpy refuses it."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, which charts and sentences write as milliseconds."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
@@ -112,6 +119,8 @@ def value(cls: type[AnyValue]) -> type[AnyValue]:
         setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
     setattr(made, "__init__", _gathering(made.__init__))  # noqa: B010
     setattr(made, "__signature__", PlainSignature())  # noqa: B010
+    if not hasattr(made, "__getattr__"):
+        setattr(made, "__getattr__", unknown_attribute)  # noqa: B010
     return cast("type[AnyValue]", made)
 
 
@@ -247,7 +256,7 @@ if TYPE_CHECKING:
     # Anyone who runs a scenario reads options of `resolved` values only, where none is unset.
     Option = Annotated[AnyValue, "UNSET stands for what the scenario's rules set"]
 else:
-    Option = AnyValue | None
+    Option = Annotated[AnyValue | None, OF_RULES]
 UNSET: Final[Any] = None
 """The default of an option: the scenario's rules decide."""
 

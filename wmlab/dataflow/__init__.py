@@ -5,31 +5,49 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 from wmlab.core import lazy
 
-_HOMES: Final = {
-    "AGAIN": "wmlab.dataflow.model.transform:AGAIN",
-    "chart": "wmlab.dataflow.charts",
-    "spark": "wmlab.dataflow.spark",
-    "Dataflow": "wmlab.dataflow.recording:Dataflow",
-    "Watermark": "wmlab.dataflow.model.items:Watermark",
-    "sql": "wmlab.dataflow.recording:sql",
-    "permutations": "wmlab.dataflow.answers.permutations:permutations",
-    **{
-        name: f"wmlab.dataflow.scenario.{module}:{name}"
-        for module, names in {
-            "faults": "AddPartition Disorder FailCall LatePartition RemovePartition Restart SilentPartition SlowCalls "
-            "Stall SwallowAll",
-            "source": "EventTime Source",
-            "vertices": "AsyncMap Custom Edge Filter FlatMap HashJoin Join LateDrop Map Merge SessionWindow Sink "
-            "StatefulMap Window",
-        }.items()
-        for name in names.split()
-    },
-    **{name: f"wmlab.core.simulation:{name}" for name in ("Exponential", "Fixed", "LogNormal", "Uniform")},
-}
+if TYPE_CHECKING:
+    from wmlab.core.simulation import Exponential as Exponential
+    from wmlab.core.simulation import Fixed as Fixed
+    from wmlab.core.simulation import LogNormal as LogNormal
+    from wmlab.core.simulation import Uniform as Uniform
+    from wmlab.dataflow import charts
+    from wmlab.dataflow import spark as spark
+    from wmlab.dataflow.answers.permutations import permutations as permutations
+    from wmlab.dataflow.model.items import Watermark as Watermark
+    from wmlab.dataflow.model.transform import AGAIN as AGAIN
+    from wmlab.dataflow.recording import Dataflow as Dataflow
+    from wmlab.dataflow.recording import sql as sql
+    from wmlab.dataflow.scenario.faults import AddPartition as AddPartition
+    from wmlab.dataflow.scenario.faults import Disorder as Disorder
+    from wmlab.dataflow.scenario.faults import FailCall as FailCall
+    from wmlab.dataflow.scenario.faults import LatePartition as LatePartition
+    from wmlab.dataflow.scenario.faults import RemovePartition as RemovePartition
+    from wmlab.dataflow.scenario.faults import Restart as Restart
+    from wmlab.dataflow.scenario.faults import SilentPartition as SilentPartition
+    from wmlab.dataflow.scenario.faults import SlowCalls as SlowCalls
+    from wmlab.dataflow.scenario.faults import Stall as Stall
+    from wmlab.dataflow.scenario.faults import SwallowAll as SwallowAll
+    from wmlab.dataflow.scenario.source import EventTime as EventTime
+    from wmlab.dataflow.scenario.source import Source as Source
+    from wmlab.dataflow.scenario.vertices import AsyncMap as AsyncMap
+    from wmlab.dataflow.scenario.vertices import Custom as Custom
+    from wmlab.dataflow.scenario.vertices import Edge as Edge
+    from wmlab.dataflow.scenario.vertices import Filter as Filter
+    from wmlab.dataflow.scenario.vertices import FlatMap as FlatMap
+    from wmlab.dataflow.scenario.vertices import HashJoin as HashJoin
+    from wmlab.dataflow.scenario.vertices import Join as Join
+    from wmlab.dataflow.scenario.vertices import LateDrop as LateDrop
+    from wmlab.dataflow.scenario.vertices import Map as Map
+    from wmlab.dataflow.scenario.vertices import Merge as Merge
+    from wmlab.dataflow.scenario.vertices import SessionWindow as SessionWindow
+    from wmlab.dataflow.scenario.vertices import Sink as Sink
+    from wmlab.dataflow.scenario.vertices import StatefulMap as StatefulMap
+    from wmlab.dataflow.scenario.vertices import Window as Window
 
-__all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+    chart = charts
+
+lazy(__name__)

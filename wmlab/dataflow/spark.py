@@ -4,4 +4,4 @@ from wmlab.core import namespace
 from wmlab.dataflow.checks.coalesced import coalesced
 
 __all__ = ["coalesced"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)

@@ -5,26 +5,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 from wmlab.core import lazy
 
-_HOMES: Final = {
-    "answers_of": "wmlab.engines.watching:answers_of",
-    "chart": "wmlab.engines.charts",
-    "Cause": "wmlab.engines.causes:Cause",
-    "EngineLog": "wmlab.engines.answers:EngineLog",
-    "DIRECTORY": "wmlab.engines.answers:DIRECTORY",
-    "ENGINE_TABLE": "wmlab.engines.tables:ENGINE_TABLE",
-    "Listener": "wmlab.engines.listener:Listener",
-    "flink": "wmlab.engines.api:flink",
-    "flink_jobs": "wmlab.engines.api:flink_jobs",
-    "is_address": "wmlab.engines.flink_rest:is_address",
-    "prometheus": "wmlab.engines.api:prometheus",
-    "read": "wmlab.engines.api:read",
-    "save_page": "wmlab.engines.watching:save_page",
-    "spark": "wmlab.engines.api:spark",
-}
+if TYPE_CHECKING:
+    from wmlab.engines import charts
+    from wmlab.engines.answers import DIRECTORY as DIRECTORY
+    from wmlab.engines.answers import EngineLog as EngineLog
+    from wmlab.engines.api import flink as flink
+    from wmlab.engines.api import flink_jobs as flink_jobs
+    from wmlab.engines.api import prometheus as prometheus
+    from wmlab.engines.api import read as read
+    from wmlab.engines.api import spark as spark
+    from wmlab.engines.causes import Cause as Cause
+    from wmlab.engines.flink_rest import is_address as is_address
+    from wmlab.engines.listener import Listener as Listener
+    from wmlab.engines.tables import ENGINE_TABLE as ENGINE_TABLE
+    from wmlab.engines.watching import answers_of as answers_of
+    from wmlab.engines.watching import save_page as save_page
 
-__all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+    chart = charts
+
+lazy(__name__)

@@ -27,7 +27,7 @@ from wmlab.engines.answers import EngineLog, JobExplanation, explain, jobs_at
 from wmlab.engines.moments import Instance, Job
 
 __all__ = ["watermarks"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""

@@ -9,15 +9,13 @@ No run is made: each answer comes from the pure rules of its model. A mistake in
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 from wmlab.core import lazy
 
-_HOMES: Final = {
-    "coalesce": "wmlab.paper.coalescing:coalesce",
-    "cut": "wmlab.paper.stream_cut:cut",
-    "sequences": "wmlab.paper.sequence_numbers:sequences",
-}
+if TYPE_CHECKING:
+    from wmlab.paper.coalescing import coalesce as coalesce
+    from wmlab.paper.sequence_numbers import sequences as sequences
+    from wmlab.paper.stream_cut import cut as cut
 
-__all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+lazy(__name__)

@@ -41,7 +41,7 @@ from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import last_of
 
 __all__ = ["plan", "progress", "sequence_prefix", "windows_firing"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""

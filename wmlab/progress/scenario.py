@@ -42,6 +42,7 @@ from wmlab.core.values import (
     Period,
     Problem,
     Rules,
+    Start,
     branch,
     resolved,
     tagged,
@@ -605,7 +606,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     workers: Workers = Workers()
     script: tuple[PlanAction, ...] = ()
     duration_ms: Period
-    start_ms: Ms = 0
+    start_ms: Start = 0
     flush_at_end: Flag = True
     rules: PlanRules = "sound"
     chunk_base: Option[Literal[0, 1]] = UNSET

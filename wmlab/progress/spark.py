@@ -27,7 +27,7 @@ from wmlab.progress.model.windows import Fired, Firing, FiringRules, SlidingWind
 from wmlab.progress.tables import PROGRESS_TABLES
 
 __all__ = ["fired_windows", "progress"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 _OPERATOR: Final = ("stream", "operator")
 _STAMP: Final = ("origin", "sequence", "chunk", "last", "watermark")

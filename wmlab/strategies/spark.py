@@ -22,7 +22,7 @@ from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.strategy import Positive, require_argument
 
 __all__ = ["lateness_curve"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 
 def lateness_curve(

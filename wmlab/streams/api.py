@@ -12,7 +12,17 @@ from wmlab.streams.sweep import sweep
 
 @value
 class Scenario(StreamScenario):
-    """A stream or several, and what happens to them; the fields are those of `StreamScenario`."""
+    """A stream or several, who writes and reads them, and what happens to them.
+
+        crash = wm.script.CrashWriter(at_ms="20 s", writer="w")
+        writer = wm.EventWriter("w", rate_per_s=50)
+        wm.Scenario("crash", writers=[writer], readers=wm.ReaderGroup(), script=[crash], duration_ms="1 min")
+
+    Give `name`, `writers` and `duration_ms` (simulated time); then `readers`, `stream` with its segments and timeout,
+    and the faults of `script`. Durations are milliseconds or texts such as "10s". `start_ms` is when the run begins, a
+    date or milliseconds since 1970. `seed` decides all chance; `rules` decides between the design, the implementation
+    and sound rules. The fields are described by `StreamScenario`.
+    """
 
     record = record
     panel = panel

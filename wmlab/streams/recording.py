@@ -11,11 +11,12 @@ from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.arguments import the_flag
-from wmlab.core.errors import ScenarioError
+from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.invariants import check_in_memory
 from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
+from wmlab.core.words import rounded
 from wmlab.streams import positions
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_configuration, scenario_span, the_stream
@@ -44,6 +45,29 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     timeline = timeline
     ownership = ownership
     measures = measures
+
+    def _origin(self) -> str:
+        ends = "" if self.counts["cycles"] else self._ends_before_the_first_cycle()
+        return f"{super()._origin()}{ends}"
+
+    def _ends_before_the_first_cycle(self) -> str:
+        """That the run is too short for a watermark, as with a duration in the wrong unit; else nothing."""
+        span_ms = scenario_span(self)
+        try:
+            written = self.scenario_as(StreamScenario)
+        except RecordingError:
+            return ""
+        if span_ms is None or written is None:
+            return ""
+        start_ms, end_ms = span_ms
+        first_ms = min(self.table("writer_marks")["received_ms"].to_pylist(), default=start_ms)
+        cycles, streams = written.resolved.controllers.configuration, written.resolved.all_streams
+        cycle_ms = first_ms + min(cycles(stream).delay_ms for stream in streams)
+        if cycle_ms < end_ms:
+            return ""
+        lasted, until = rounded(end_ms - start_ms), rounded(cycle_ms - start_ms)
+        hint = f"; did you mean duration_ms='{end_ms - start_ms} s'?" if lasted.endswith(" ms") else ""
+        return f", ends after {lasted}, before the first watermark cycle at {until}{hint}"
 
     def time_bounds(
         self,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 from wmlab.core import lazy
 
-_NAMES: Final = {
-    "compare": "Disagreement DisagreementError compare_with_rule find_disagreement",
-    "conforming": "Conformance conformance",
-    "drawn": "histories",
-    "program": "ProgramError",
-    "known_rules": "History Machine RULES Rule",
-}
-_HOMES: Final = {name: f"wmlab.testing.{module}:{name}" for module, names in _NAMES.items() for name in names.split()}
+if TYPE_CHECKING:
+    from wmlab.testing.compare import Disagreement as Disagreement
+    from wmlab.testing.compare import DisagreementError as DisagreementError
+    from wmlab.testing.compare import compare_with_rule as compare_with_rule
+    from wmlab.testing.compare import find_disagreement as find_disagreement
+    from wmlab.testing.conforming import Conformance as Conformance
+    from wmlab.testing.conforming import conformance as conformance
+    from wmlab.testing.drawn import histories as histories
+    from wmlab.testing.known_rules import RULES as RULES
+    from wmlab.testing.known_rules import History as History
+    from wmlab.testing.known_rules import Machine as Machine
+    from wmlab.testing.known_rules import Rule as Rule
+    from wmlab.testing.program import ProgramError as ProgramError
 
-__all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+lazy(__name__)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.dataflow.checks.dataflows import Row, frames, generated
 from wmlab import dataflow as flow
-from wmlab.core.errors import ModelError, RecordingError
+from wmlab.core.errors import ModelError, UnknownNameError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.checks.steps import all_steps, coalesced_steps
@@ -128,7 +128,7 @@ def test_an_item_that_is_refused_changes_nothing() -> None:
 
 def test_what_is_no_dataflow_has_no_merging(spark: SparkSession) -> None:
     assert hasattr(DataflowRecording, "coalesced")
-    with pytest.raises(RecordingError, match="'empty' is a recording of streams, which has no coalesced"):
+    with pytest.raises(UnknownNameError, match="'empty' is a recording of streams, which has no coalesced"):
         StreamRecording.from_tables({}, name="empty").coalesced(spark)
 
 

@@ -314,7 +314,7 @@ SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"stream": 5, "rows": None}, "has 1 mistake:\n  stream: give a Scenario, a Recording, or the directory"),
     ({"stream_name": "a"}, "stream_name: only a stream is chosen from several; give stream="),
     ({"group": "g"}, "group: only a stream is chosen from several; give stream="),
-    ({"stream": {"name": "x"}, "rows": None}, "stream.writers: is required"),
+    ({"stream": {"name": "x"}, "rows": None}, "stream.writers: field required"),
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.dataflow.sim.flows import count, kinds, line, marks, outcome, recorded, results, rows, source, times
 from wmlab import dataflow as flow
-from wmlab.core.errors import RecordingError
+from wmlab.core.errors import RecordingError, UnknownNameError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Item, Watermark
@@ -51,7 +51,7 @@ def test_files_do_not_keep_the_functions_of_a_dataflow(tmp_path: Path) -> None:
 
 
 def test_a_recording_of_something_else_has_no_dataflow() -> None:
-    with pytest.raises(RecordingError, match="a recording of streams, which has no dataflow"):
+    with pytest.raises(UnknownNameError, match="a recording of streams, which has no dataflow"):
         _ = StreamRecording.from_tables({}, name="empty").dataflow
 
 

@@ -102,7 +102,7 @@ def test_spark_drops_duplicates_at_the_watermark() -> None:
         met = mets(SparkBatches(0, rows=2, operator=operator), log)  # type: ignore[arg-type]
         late = [record.event_time < x for record, x in zip(log, met, strict=True)]
         assert [sum(late[first : first + 2]) for first in range(0, 8, 2)] == by_batch
-    with pytest.raises(ModelError, match="Give 'window'"):
+    with pytest.raises(ModelError, match="operator: input should be 'window'"):
         SparkBatches(0, rows=2, operator="dedup")  # type: ignore[arg-type]
 
 

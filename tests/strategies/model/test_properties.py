@@ -108,16 +108,20 @@ def test_every_number_has_limits(strategy: Any) -> None:
     ):
         outside: list[Any] = [-1, 0, 2**63]
         if isinstance(getattr(strategy, parameter), str):
-            words = "Give "
+            words = "input should be "
         elif parameter in SHARES:
-            words, outside = "Give a number (greater than 0|less than 1)", [-1, 0, 1]
+            words, outside = "input should be (greater than 0|less than 1)", [-1, 0, 1]
         elif parameter in FROM_0:
-            words, outside = f"Give a number (greater|less) than or equal to (0|{MOST})", [-1, 2**63]
+            words, outside = f"input should be (greater|less) than or equal to (0|{MOST})", [-1, 2**63]
             assert [getattr(replace(strategy, **{parameter: end}), parameter) for end in (0, 2**62)] == [0, 2**62]
         else:
-            words = f"Give a number (greater than 0|less than or equal to {MOST})"
-        for wrong, reason in [*((number, words) for number in outside), (float("nan"), "Give "), ("1", "Give ")]:
-            with pytest.raises(ModelError, match=f"{parameter} is (?s:.*){reason}"):
+            words = f"input should be (greater than 0|less than or equal to {MOST})"
+        for wrong, reason in [
+            *((number, words) for number in outside),
+            (float("nan"), r"\(got nan\)"),
+            ("1", r"\(got '1'\)"),
+        ]:
+            with pytest.raises(ModelError, match=rf"{name(strategy)}\.{parameter}: (?s:.*){reason}"):
                 replace(strategy, **{parameter: wrong})
 
 
@@ -147,5 +151,5 @@ def test_a_number_of_numpy_is_one_of_python_and_a_list_a_tuple() -> None:
     strategy = PerWriterMinimum(np.int64(5), writers=["a"])  # type: ignore[arg-type]
     assert strategy == PerWriterMinimum(5, writers=("a",))
     assert type(strategy.bound) is int
-    with pytest.raises(ModelError, match="writers is 'w1'"):
+    with pytest.raises(ModelError, match="writers: input should be a valid tuple"):
         PerWriterMinimum(writers="w1")  # type: ignore[arg-type]

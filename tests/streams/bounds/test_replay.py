@@ -107,7 +107,7 @@ def test_a_configuration_that_is_none_is_refused(spark: SparkSession, recording:
         replay(marks, segments, {"x": {"timeout_ms": "10 sec"}})
     with pytest.raises(Problems, match=r"x\.note_rule: .* \(got 'lax'\)"):
         replay(marks, segments, {"x": Configuration(note_rule="lax")})  # type: ignore[arg-type]
-    with pytest.raises(Problems, match=r"x\.period_ms: give a number above 0"):
+    with pytest.raises(Problems, match=r"x\.period_ms: input should be greater than 0"):
         replay(marks, segments, {"x": Configuration(period_ms=0)})
 
 

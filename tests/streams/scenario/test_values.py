@@ -164,8 +164,8 @@ def test_all_mistakes_are_found_with_their_places(places: str, words: str, acts:
             partial(EventWriter, "w"),
             {"rate_per_s": -1, "note_every_ms": 0, "colour": "red"},
             [
-                "rate_per_s: give a number of at least 0 (got -1)",
-                "note_every_ms: give a number above 0 (got 0)",
+                "rate_per_s: input should be greater than or equal to 0 (got -1)",
+                "note_every_ms: input should be greater than 0 (got 0)",
                 "colour: no such field",
             ],
         ),

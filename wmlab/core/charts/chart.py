@@ -19,7 +19,7 @@ from wmlab.core.charts.scene import Panel, Rule, Scene, Shape
 from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg, svg_for_page
 from wmlab.core.charts.theme import PAGE_STYLE, themed
-from wmlab.core.errors import ChartError
+from wmlab.core.errors import ChartError, unknown_attribute
 from wmlab.core.files import as_path
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
@@ -258,6 +258,9 @@ class Chart:
     sentence: str
     data: dict[str, list[Any]]
     scene: Scene
+
+    if not TYPE_CHECKING:
+        __getattr__ = unknown_attribute
 
     @property
     def svg(self) -> str:

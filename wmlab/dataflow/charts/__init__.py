@@ -5,4 +5,4 @@ from wmlab.dataflow.charts.levels import coalescing, interleavings
 from wmlab.dataflow.charts.state import queue_diagram, state_size
 
 __all__ = ["coalescing", "interleavings", "queue_diagram", "state_size"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)

@@ -14,7 +14,7 @@ from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import OptionChange, ScenarioFile
-from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
+from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Option, Period, Problem, Rules, Start, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
@@ -71,18 +71,18 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     """The vertices, sources and sinks among them."""
     edges: Edges
     """The edges, as values or as texts such as "a -> b -> c"."""
-    rules: Rules = "sound"
-    mode: Option[Literal["design", "hz"]] = UNSET
-    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
-    guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
-    snapshot_every_ms: Period | None = None
+    duration_ms: Period = 120_000
     faults: tuple[AnyFault, ...] = ()
     """What goes wrong in the run."""
-    duration_ms: Period = 120_000
-    start_ms: Ms = 0
+    guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
+    snapshot_every_ms: Period | None = None
+    start_ms: Start = 0
     queue_size: Size = 1_024
     jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+    rules: Rules = "sound"
+    mode: Option[Literal["design", "hz"]] = UNSET
+    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
     noun = "the dataflow"
 
     def _problems(self) -> Iterator[Problem]:

@@ -12,4 +12,4 @@ from wmlab.strategies.charts.idle_timeouts import idleness
 from wmlab.strategies.charts.writers import writers
 
 __all__ = ["idleness", "lag", "lateness_curve", "uncertainty", "writers"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)

@@ -7,19 +7,17 @@ an event time before X. `native` is what the engine itself prints, which may be 
 
 from __future__ import annotations
 
-import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from numbers import Number
-from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from wmlab.core.durations import GivenDuration, duration_ms
-from wmlab.core.errors import ModelError
-from wmlab.core.words import shown
+from wmlab.core.durations import OR_TEXT, Duration
+from wmlab.core.errors import ModelError, closest, complaint
 
 UNKNOWN: Final = -(2**63)
 """X before anything is known: no record is late."""
@@ -29,19 +27,16 @@ END: Final = 2**63 - 1
 StrategyState = TypeVar("StrategyState")
 
 
-def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
-    """What a parameter of milliseconds holds: a text such as "35 d" is kept with the number that it says."""
-    number = duration_ms(offered)
-    checked = check(int(number) if isinstance(number, GivenDuration) else number)
-    return number if isinstance(number, GivenDuration) else checked
-
-
 _MOST: Final = 2**62
 Positive = Annotated[int, Field(gt=0, le=_MOST, strict=True)]
 NotNegative = Annotated[int, Field(ge=0, le=_MOST, strict=True)]
-PositiveMs = Annotated[int, Field(gt=0, le=_MOST, strict=True), WrapValidator(_from_text)]
-"""A duration of ms above 0, or a text such as "35 d"."""
-NotNegativeMs = Annotated[int, Field(ge=0, le=_MOST, strict=True), WrapValidator(_from_text)]
+if TYPE_CHECKING:
+    PositiveMs = Duration
+    NotNegativeMs = Duration
+else:
+    PositiveMs = Annotated[Positive, OR_TEXT]
+    """A duration of ms above 0, or a text such as "35 d"."""
+    NotNegativeMs = Annotated[NotNegative, OR_TEXT]
 PositiveReal = Annotated[float, Field(gt=0, le=_MOST, strict=True)]
 NotNegativeReal = Annotated[float, Field(ge=0, le=_MOST, strict=True)]
 ShareBetween = Annotated[float, Field(gt=0, lt=1, strict=True)]
@@ -108,6 +103,15 @@ class Strategy(Generic[StrategyState]):
 
     keyed: ClassVar[bool] = False
     """Whether it has a watermark for each key, so that X holds for records of that key only."""
+
+    def __new__(cls, *_: Any, **parameters: Any) -> Self:
+        """Raises `ModelError` for a parameter that the strategy does not have."""
+        names = list(getattr(cls, "__dataclass_fields__", parameters))
+        for name in parameters.keys() - names:
+            close = closest(name, names)
+            problem = f"{cls.__name__}.{name}: no such parameter{f', did you mean {close}?' if close else '.'}"
+            raise ModelError(problem, remedy=f"use some of {', '.join(names)}.")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         require_parameters(self)
@@ -196,8 +200,8 @@ def require_parameters(owner: Any) -> None:
         try:
             object.__setattr__(owner, name, adapter.validate_python(value))
         except ValidationError as wrong:
-            problem = f"{name} is {shown(value)} in {type(owner).__name__}."
-            raise ModelError(problem, remedy=_remedy(wrong)) from None
+            problem = f"{type(owner).__name__}.{name}: {complaint(wrong.errors(include_url=False))}."
+            raise ModelError(problem, remedy="correct that parameter.") from None
 
 
 def require_argument(name: str, value: object, hint: Any) -> None:
@@ -205,7 +209,8 @@ def require_argument(name: str, value: object, hint: Any) -> None:
     try:
         TypeAdapter(hint).validate_python(value)
     except ValidationError as wrong:
-        raise ModelError(f"{name} is {shown(value)}.", remedy=_remedy(wrong)) from None
+        problem = f"{name}: {complaint(wrong.errors(include_url=False))}."
+        raise ModelError(problem, remedy="correct that argument.") from None
 
 
 @cache
@@ -213,11 +218,3 @@ def _adapters(owner: type) -> Mapping[str, TypeAdapter[Any]]:
     """What validates each field of a dataclass."""
     hints, config = typing.get_type_hints(owner, include_extras=True), ConfigDict(arbitrary_types_allowed=True)
     return {field.name: TypeAdapter(hints[field.name], config=config) for field in fields(owner)}
-
-
-def _remedy(wrong: ValidationError) -> str:
-    """What pydantic asks for, as a sentence."""
-    message = wrong.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-    message = re.sub(r"^Input should be (?=greater|less)", "Give a number ", message)
-    message = message.replace("Input should be ", "Give ").replace("a valid tuple", "a tuple, ('w1',) for one name")
-    return f"{message[:1].upper()}{message[1:]}."

@@ -50,4 +50,4 @@ __all__ = [
     "watermark_cycles",
     "writer_marks",
 ]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import Discriminator, Field, Tag
 
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Ms, Period, Rules, SignedMs, branch, value
+from wmlab.core.values import Ms, Period, Rules, SignedStart, branch, value
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import (
@@ -87,7 +87,7 @@ class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     script: tuple[Action, ...] = ()
     """The actions and faults of the run, each with its time from the start."""
     duration_ms: Period
-    start_ms: SignedMs = 0
+    start_ms: SignedStart = 0
     latency_ms: Ms = 5
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
     rules: Rules = "sound"

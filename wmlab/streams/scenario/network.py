@@ -14,7 +14,7 @@ from wmlab.core.simulation import Delay, Exponential, Fixed, LogNormal, Uniform
 from wmlab.core.values import Flag, Period, Share, value
 
 __all__ = ["Exponential", "Fixed", "LogNormal", "Network", "Uniform"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 
 @value

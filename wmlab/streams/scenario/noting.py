@@ -17,7 +17,7 @@ from wmlab.core.expression import rule_over
 from wmlab.core.values import Ms, tagged
 
 __all__ = ["Compute", "EarliestOpen", "LastEventTime", "MaxMinusSlack", "Never", "WallClock"]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 
 @tagged

@@ -86,7 +86,7 @@ __all__ = [
     "network",
     "noting",
 ]
-__getattr__, __dir__ = namespace(__name__)
+namespace(__name__)
 
 CyclePoint = Literal["after_marks", "after_log", "before_removal", "before_append", "after_append", "before_leave"]
 """A place in the watermark cycle: the writer marks are read; then the log; writers are about to be removed; the
