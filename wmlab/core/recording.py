@@ -58,8 +58,6 @@ class Recording:
 
     kind: ClassVar[str] = ""
     schemas: ClassVar[Mapping[str, pa.Schema]] = MappingProxyType({})
-    derivable: ClassVar[frozenset[str]] = frozenset()
-    """Tables whose rows follow from the others, so that a run may leave rows out."""
 
     def __init_subclass__(cls, *, kind: str, schemas: Mapping[str, pa.Schema]) -> None:
         cls.kind, cls.schemas = kind, MappingProxyType(dict(schemas))
@@ -185,6 +183,10 @@ class Recording:
     def table(self, name: str) -> pa.Table:
         """The table `name` in its schema; raises `RecordingError` for an unknown name."""
         return self.tables[self._known(name)]
+
+    def complete(self, name: str) -> pa.Table:
+        """The table `name` with the rows that a run leaves out because they follow from others; raises as `table`."""
+        return self.table(name)
 
     def chunks(self, name: str, *columns: str) -> Iterable[pa.Table]:
         """Some columns of the table `name`, part by part; a table on disk is read again each time, and not kept.

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
+import pyarrow as pa
+
 from wmlab.core.ablation import ablate
 from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import check_in_memory
@@ -16,6 +18,7 @@ from wmlab.dataflow.answers.job import Ran
 from wmlab.dataflow.answers.permutations import results as permutations
 from wmlab.dataflow.answers.results import results
 from wmlab.dataflow.answers.sentences import failure_of
+from wmlab.dataflow.checks.steps import all_steps
 from wmlab.dataflow.run_measures import measures
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.scenario.query import vertices_of_query
@@ -28,7 +31,6 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     """Everything that happened in a dataflow."""
 
     __slots__ = ("_ran",)
-    derivable = frozenset({"coalescing"})
 
     @property
     def dataflow(self) -> Dataflow:
@@ -48,6 +50,14 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
         """As `Recording.save`."""
         return Recording.save(self, path, overwrite=overwrite).running(self.ran)
+
+    def complete(self, name: str) -> pa.Table:
+        """As `Recording.complete`: of `coalescing` also the steps of the levels with one input."""
+        if name != "coalescing":
+            return self.table(name)
+        names = ("items", "queues", "coalescing")
+        steps = all_steps(*(self.table(table).to_pylist(maps_as_pydicts="strict") for table in names))
+        return pa.Table.from_pylist(steps, self.schemas[name])
 
     def _origin(self) -> str:
         """Also what sources have not read of what had arrived: such a run says little about watermarks."""
