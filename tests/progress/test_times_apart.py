@@ -22,7 +22,7 @@ def joined(shift_ms: int, *, size_ms: int = 1_000, slide_ms: int | None = None) 
 @pytest.mark.parametrize("shift_ms", [1_000_000, 5_000])
 def test_a_join_of_times_that_do_not_overlap_is_explained_so(shift_ms: int) -> None:
     run = joined(shift_ms).record()
-    said = "The event times of the sides of the join of q do not overlap in this run: orders from 0 ms to 4 999 ms"
+    said = "The event times of the sides of the join of q do not overlap in this run: orders from 0 ms to 4.999 s"
     (note,) = run.explain().notes
     assert note.startswith(said)
     assert sum(row["results"] for row in run.table("windows_fired").to_pylist()) == 0

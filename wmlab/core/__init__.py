@@ -2,8 +2,7 @@
 
 `lazy` is for a package whose names are loaded when they are first used, so that a Spark executor that needs a rule of
 the model gets nothing else; `namespace` for a module that has its names already. Either way `dir()`, and so Tab, shows
-them alone; a name that is not there is answered with one that is like it; and a name of the version before leads to its
-new one for one version, with a `FutureWarning`.
+them alone, and a name that is not there is answered with one that is like it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,15 +17,10 @@ Namespace = tuple[Callable[[str], Any], Callable[[], list[str]]]
 """The `__getattr__` and `__dir__` of a module."""
 
 
-def lazy(package: str, homes: Mapping[str, str], *, former: Mapping[str, str] | None = None) -> Namespace:
-    """The namespace of `package`; `homes` says for each name "module:attribute", or "module".
-
-    `former` has the new name of each name of the version before.
-    """
+def lazy(package: str, homes: Mapping[str, str]) -> Namespace:
+    """The namespace of `package`; `homes` says for each name "module:attribute", or "module"."""
 
     def get(name: str) -> Any:
-        if former and name in former:
-            name = _new_name(package, name, former)
         if name not in homes:
             raise _missing(package, name, homes)
         module, _, attribute = homes[name].partition(":")
@@ -37,12 +30,10 @@ def lazy(package: str, homes: Mapping[str, str], *, former: Mapping[str, str] | 
     return get, lambda: sorted(homes)
 
 
-def namespace(module: str, *, former: Mapping[str, str] | None = None) -> Namespace:
-    """The namespace of `module`, which lists its names in `__all__`; `former` as of `lazy`."""
+def namespace(module: str) -> Namespace:
+    """The namespace of `module`, which lists its names in `__all__`."""
 
     def get(name: str) -> Any:
-        if former and name in former:
-            return getattr(sys.modules[module], _new_name(module, name, former))
         raise _missing(module, name, names())
 
     def names() -> list[str]:
@@ -57,10 +48,3 @@ def _missing(module: str, name: str, names: Iterable[str]) -> AttributeError:
     close = [] if name.startswith("_") else difflib.get_close_matches(name.lower(), lower, n=1)
     hint = f"did you mean {lower[close[0]]!r}?" if close else f"it has {', '.join(lower.values())}"
     return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
-
-
-def _new_name(module: str, name: str, former: Mapping[str, str]) -> str:
-    """The new name of a former one, with a warning at the line that has used that."""
-    text = f"{module}.{name} is called {former[name]} now; {name} goes with the next version."
-    warnings.warn(text, FutureWarning, stacklevel=3)
-    return former[name]

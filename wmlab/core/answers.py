@@ -23,12 +23,10 @@ from wmlab.core.words import (
     clock_words,
     counted,
     grouped,
-    is_short,
     listed,
     number_at_epoch,
     rounded,
     shown,
-    span,
     unbroken,
     unbroken_cell,
     with_moments,
@@ -284,14 +282,13 @@ class Verdict:
 class Verdicts(TableAnswer[Verdict]):
     """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
 
-    `notes` are remarks about the call, such as one that goes with the next version; two answers with the same verdicts
-    are equal. `failure` says that the run failed, and why; empty if it did not. `scrubbed` names the streams of a
-    recording with the verb `scrub`: as HTML, a violation in one of them has the call that draws its moment.
+    Two answers with the same verdicts are equal. `failure` says that the run failed, and why; empty if it did not.
+    `scrubbed` names the streams of a recording with the verb `scrub`: as HTML, a violation in one of them has the call
+    that draws its moment.
     """
 
     name: str
     verdicts: tuple[Verdict, ...]
-    notes: tuple[str, ...] = field(default=(), compare=False)
     failure: str = field(default="", compare=False)
     scrubbed: tuple[str, ...] = field(default=(), compare=False)
 
@@ -353,10 +350,10 @@ class Verdicts(TableAnswer[Verdict]):
         return " ".join(filter(None, [self.failure, "; ".join(parts)]))
 
     def __repr__(self) -> str:
-        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts), *self.notes])
+        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
 
     def _caption(self) -> str:
-        return "<br>".join([f"<b>{escape(self.name)}</b>: {escape(self.sentence)}", *map(escape, self.notes)])
+        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for verdict in self.verdicts:
@@ -529,10 +526,7 @@ class Stragglers(TableAnswer[Straggler]):
         return "<br>".join(escape(unbroken(text)) for text in (self.sentence, *self._legend()))
 
     def _ms(self, number: float | None) -> str:
-        """A duration, to a tenth of a second; of a long run in minutes from one minute on."""
-        if number is None:
-            return "unknown"
-        return rounded(round(number)) if is_short(self.run_ms) else span(round(number), beside_ms=self.run_ms)
+        return "unknown" if number is None else rounded(number)
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, shown, span
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly, shown
 
 UNITS: Final = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 """What a unit is in milliseconds; "m" is none, since it is a month to some and a minute to others."""
@@ -42,7 +42,7 @@ class GivenDuration(int):
 
 def duration_text(ms: int) -> str:
     """A duration as it was given, if that was a text; else in words."""
-    return ms.given if isinstance(ms, GivenDuration) else span(ms)
+    return ms.given if isinstance(ms, GivenDuration) else exactly(ms)
 
 
 def ms_of_text(text: str) -> int | Fraction:

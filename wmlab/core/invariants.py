@@ -14,15 +14,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import signature
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Verdicts, unknown_invariant
-from wmlab.core.words import TIME_MARK, counted, grouped, listed
+from wmlab.core.words import TIME_MARK, counted, exactly, grouped, listed
 
 Entry = TypeVar("Entry")
 """What is asked of a recording."""
@@ -154,24 +154,6 @@ def judged_in_memory(
     return Verdicts.of(recording, verdicts_of(chosen, list(totals(chosen))))
 
 
-def check_in_memory(in_memory: Callable[..., Verdicts], recording: Any, only: Sequence[Any]) -> Verdicts:
-    """The verdicts of `in_memory(recording, *only)`, as the verb `check` of a recording gives them.
-
-    A Spark session before the names, as in the version before, is not used, which the answer notes.
-    """
-    if only and (only[0] is None or _is_session(only[0])):
-        return replace(in_memory(recording, *only[1:]), notes=(_SESSION_NOTE,))
-    return in_memory(recording, *only)
-
-
-_SESSION_NOTE: Final = "check takes no Spark session any more: leave it out. The next version refuses one."
-
-
-def _is_session(offered: object) -> bool:
-    """Whether this is a session of Spark or of Spark Connect, by its name: a check does not import PySpark."""
-    return any(kind.__name__ == "SparkSession" for kind in type(offered).__mro__)
-
-
 def with_liveness(
     invariants: Mapping[str, Entry], liveness: Mapping[str, Entry], only: Sequence[str]
 ) -> Mapping[str, Entry]:
@@ -299,7 +281,7 @@ def time_text(time_ms: int | None) -> str:
 
 def span_text(length_ms: int | None) -> str:
     """A duration in a phrase."""
-    return "unknown" if length_ms is None else f"{grouped(length_ms)} ms"
+    return "unknown" if length_ms is None else exactly(length_ms)
 
 
 def name_text(name: object) -> str:

@@ -18,7 +18,7 @@ from wmlab.core.charts.chart import the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, counted, grouped, in_mermaid, span
+from wmlab.core.words import bare, counted, exactly, grouped, in_mermaid
 from wmlab.progress.scenario import (
     BUILD,
     PROBE,
@@ -156,9 +156,9 @@ class _Drawing:
         window = self.query.window
         if window is None:
             return heads
-        slide = [] if window.slide_ms is None else [f"slide {span(window.slide_ms)}"]
+        slide = [] if window.slide_ms is None else [f"slide {exactly(window.slide_ms)}"]
         kind = "Join Build" if isinstance(window, Join) else "Aggregation Build"
-        return self._step(heads, kind, [f"size {span(window.size_ms)}", *slide], BUILD)
+        return self._step(heads, kind, [f"size {exactly(window.size_ms)}", *slide], BUILD)
 
     def _step(
         self, heads: Sequence[tuple[str, str]], kind: str, lines: Sequence[str], operator: str

@@ -62,13 +62,6 @@ def test_an_unknown_invariant_is_refused() -> None:
         SOUND().check("I1")
 
 
-def test_a_session_of_spark_is_not_needed_which_the_answer_notes() -> None:
-    for session in (None, type("SparkSession", (), {})()):
-        verdicts = SOUND().check(session, "K1")
-        assert [one.invariant for one in verdicts] == ["K1"]
-        assert "check takes no Spark session any more" in verdicts.notes[0]
-
-
 @cache
 def lossy() -> Recording:
     """Mode `hz`, with a right side of the join that ends before the left one."""

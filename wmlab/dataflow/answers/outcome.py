@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import counted, exact_words, listed, shown
+from wmlab.core.words import counted, listed, moment, shown
 from wmlab.dataflow.answers.cause import release_ms_of
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
@@ -123,7 +123,7 @@ class WindowAnswers:
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
             let = f"the watermark reached {self.run.time(watermark)} when {source} {did}"
-        text = f"came out at {exact_words(at_ms)} with {counted(len(results), 'result')}: {let}"
+        text = f"came out at {moment(at_ms)} with {counted(len(results), 'result')}: {let}"
         if self._several:
             text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
         start = results[0].row["start"]
@@ -135,7 +135,7 @@ class WindowAnswers:
         firsts = {result.instance: result.at_ms for result in reversed(results)}
         counts = Counter(result.instance for result in results)
         parts = [
-            f"of {self.run.instance_name(self.vertex, number)} at {exact_words(at_ms)} with "
+            f"of {self.run.instance_name(self.vertex, number)} at {moment(at_ms)} with "
             f"{counted(counts[number], 'result')}"
             for number, at_ms in sorted(firsts.items(), key=lambda entry: (entry[1], entry[0]))
         ]
@@ -213,7 +213,7 @@ class WindowAnswers:
         if on_queue:
             verb = "waits" if on_queue == 1 else "wait"
             why = f"; {counted(on_queue, 'row')} of its time {verb} on a queue to be taken"
-        sentence = f"{self._name(begins, end)} holds no row at {exact_words(at_ms)}{why}{lost}."
+        sentence = f"{self._name(begins, end)} holds no row at {moment(at_ms)}{why}{lost}."
         return self._explanation("empty", end, first(failure_sentence(self.search.end), sentence))
 
     def _on_queue(self, begins: int, end: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, exact_words, grouped, listed, rounded
+from wmlab.core.words import counted, grouped, listed, moment, rounded
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
 from wmlab.dataflow.answers.state import HeldState
@@ -24,7 +24,7 @@ def end_sentence(end: JobEnd | None) -> str:
     if end is None:
         return ""
     reason = f": {end.reason.rstrip('.')}" if end.reason else ""
-    return f"The job {'failed' if end.is_failure else 'was complete'} at {exact_words(end.at_ms)}{reason}."
+    return f"The job {'failed' if end.is_failure else 'was complete'} at {moment(end.at_ms)}{reason}."
 
 
 def failure_sentence(end: JobEnd | None) -> str:
@@ -44,7 +44,7 @@ def first(*sentences: str) -> str:
 
 def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None) -> str:
     """What holds the watermark at an instance, and what releases it."""
-    at_ms, instance = exact_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
+    at_ms, instance = moment(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
     if cause.end is not None:
         growth = state.sentence if state is not None and cause.end.is_failure and state.bounded is False else ""
         return first(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {instance}"), growth)
@@ -62,7 +62,7 @@ def _watermark(run: DataflowRun, cause: Cause, begin: str, where: str) -> str:
     """What the watermark is, and since when."""
     if cause.watermark is None:
         return f"{begin.removesuffix(' the')} no watermark of key {cause.key} has come {where}."
-    value, since = run.time(cause.watermark), exact_words(cause.since_ms)
+    value, since = run.time(cause.watermark), moment(cause.since_ms)
     return f"{begin} watermark of key {cause.key} {where} is {value} since {since}."
 
 
@@ -96,9 +96,9 @@ def _why(run: DataflowRun, holder: Holder) -> str:
     if holder.mark is not None:
         at_mark, idle_at = f"at {run.time(holder.mark)}", f"at watermark {run.time(holder.mark)}"
     if holder.idle_since_ms is not None:
-        idle_at = f"since {exact_words(holder.idle_since_ms)} {idle_at}"
+        idle_at = f"since {moment(holder.idle_since_ms)} {idle_at}"
     behind = f", {rounded(holder.behind_by)} behind the next" if holder.behind_by else ""
-    since = exact_words(holder.last_ms)
+    since = moment(holder.last_ms)
     kind = run.vertices[holder.vertex]["kind"]
     inside = "the watermark has come and is still inside"
     if holder.last_ms is not None:
@@ -134,13 +134,13 @@ def _fault(holder: Holder) -> str:
     fault = holder.fault
     if fault is None:
         return ""
-    until = "on" if fault.until_ms is None else f"to {exact_words(fault.until_ms)}"
-    during = f"from {exact_words(fault.since_ms)} {until}"
+    until = "on" if fault.until_ms is None else f"to {moment(fault.until_ms)}"
+    during = f"from {moment(fault.since_ms)} {until}"
     return {
         "stalled": f"; {holder.queue_to or holder.vertex} stands still {during}",
         "silenced": f"; rows that would arrive {during} never do",
-        "delayed": f"; rows that would arrive {during} come {exact_words(fault.by_ms)} later",
-        "disordered": f"; rows that would arrive {during} come up to {exact_words(fault.by_ms)} later",
+        "delayed": f"; rows that would arrive {during} come {moment(fault.by_ms)} later",
+        "disordered": f"; rows that would arrive {during} come up to {moment(fault.by_ms)} later",
         "swallowed": f"; its filter rejects every row {during}",
     }[fault.kind]
 
@@ -156,7 +156,7 @@ def _last(holder: Holder) -> str:
     if holder.last_ms is None:
         return f"its filter has rejected all {rows}" if holder.rejected else "no row has come"
     rejected = f", {rows} since were rejected by its filter" if holder.rejected else ""
-    return f"its last row came at {exact_words(holder.last_ms)}{rejected}"
+    return f"its last row came at {moment(holder.last_ms)}{rejected}"
 
 
 def release_sentence(run: DataflowRun, holders: Sequence[Holder], at_ms: int | None) -> str:
@@ -165,7 +165,7 @@ def release_sentence(run: DataflowRun, holders: Sequence[Holder], at_ms: int | N
     if at_ms is not None:
         becomes = "it is" if len(holders) == 1 else "the last of them is"
         by_clock = all(holder.kind == "clock" for holder in holders)
-        idle = f"by the clock at {exact_words(at_ms)}" if by_clock else f"at {exact_words(at_ms)} when {becomes} idle"
+        idle = f"by the clock at {moment(at_ms)}" if by_clock else f"at {moment(at_ms)} when {becomes} idle"
     ways = [way for way in (_taken(holders), _events(run, holders), idle, _end(holders)) if way]
     return f"It is released {', or '.join(ways)}." if ways else ""
 
@@ -179,7 +179,7 @@ def _taken(holders: Sequence[Holder]) -> str:
     until_ms = [stall.until_ms for stall in stalls if stall.until_ms is not None]
     if len(until_ms) < len(stalls):
         return ""
-    earliest = f", at {exact_words(max(until_ms))} at the earliest" if until_ms else ""
+    earliest = f", at {moment(max(until_ms))} at the earliest" if until_ms else ""
     verb = "takes" if len(takers) == 1 else "take"
     return f"when {listed(takers, most=_HOLDERS_NAMED, rest='others')} {verb} what is on the queue{earliest}"
 
@@ -203,7 +203,7 @@ def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
         if holder.needs_time is not None and column is not None:
             row = f"a row with {column} ≥ {run.time(holder.needs_time)}"
         elif holder.row_after_ms is not None:
-            row = f"a row after {exact_words(holder.row_after_ms)}"
+            row = f"a row after {moment(holder.row_after_ms)}"
         names.setdefault(row, []).append(holder.name)
     texts = []
     for row, senders in list(names.items())[:_HOLDERS_NAMED]:

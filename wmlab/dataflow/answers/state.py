@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Final
 
 from wmlab.core.answers import Answer
-from wmlab.core.words import exact_words, grouped
+from wmlab.core.words import grouped, moment
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, instance_name
 
 _LONGER: Final = 2
@@ -61,9 +61,9 @@ class HeldState(Answer):
         if self.bounded is False:
             return f"{self.name} has reached its limit of {grouped(self.limit or 0)}."
         if self.bounded:
-            return f"{holds}; it stopped growing at {grouped(self.peak)}, at {exact_words(self.peak_ms)}."
-        shrank = "has never shrunk" if self.shrank_ms is None else f"last shrank at {exact_words(self.shrank_ms)}"
-        limit = f"no limit was seen in {exact_words(self.seen_ms)}"
+            return f"{holds}; it stopped growing at {grouped(self.peak)}, at {moment(self.peak_ms)}."
+        shrank = "has never shrunk" if self.shrank_ms is None else f"last shrank at {moment(self.shrank_ms)}"
+        limit = f"no limit was seen in {moment(self.seen_ms)}"
         if self.limit is not None:
             each = (
                 f"each of its {self.parallelism} instances" if self.instance is None and self.parallelism > 1 else "it"

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from wmlab.core.answers import Answer, Cell, TableAnswer
-from wmlab.core.words import counted, exact_words, grouped, is_instant, listed, rounded
+from wmlab.core.words import counted, grouped, is_instant, listed, moment, rounded
 from wmlab.dataflow.answers.cause import Cause, Holder
 from wmlab.dataflow.answers.sentences import first, row_words
 from wmlab.dataflow.answers.state import HeldState
@@ -43,14 +43,14 @@ class DroppedRow:
         late = ""
         if self.passed_ms is not None:
             before = rounded(self.at_ms - self.passed_ms)
-            late = f"; the watermark that decided had come at {exact_words(self.passed_ms)}, {before} before it"
+            late = f"; the watermark that decided had come at {moment(self.passed_ms)}, {before} before it"
         # Its limit comes from other rows, which have dates where the clock of the run has none.
         clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
-        time, limit = (exact_words(value, clock_ms=clock_ms) for value in (self.time, self.limit))
+        time, limit = (moment(value, clock_ms=clock_ms) for value in (self.time, self.limit))
         margin = rounded(self.margin)
         return (
             f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "
-            f"{exact_words(self.at_ms)}: its time {time} is {margin} below {limit}, the lowest that was still taken "
+            f"{moment(self.at_ms)}: its time {time} is {margin} below {limit}, the lowest that was still taken "
             f"(key {self.key}){late}."
         )
 

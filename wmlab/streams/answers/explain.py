@@ -12,7 +12,7 @@ from wmlab.core.answers import Answer, Stragglers
 from wmlab.core.arguments import the_choice, the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, exact_words
+from wmlab.core.words import clock_words, moment
 from wmlab.streams.answers.cause import Cause, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.history import rows_of_stream, scenario_span, the_stream
@@ -88,9 +88,9 @@ def moment_of_run(recording: Recording, at_ms: int | str) -> int:
     at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:
-        begin, end = map(exact_words, planned)
+        begin, end = map(moment, planned)
         raise RecordingError(
-            f"{exact_words(at_ms)} is outside the run, which lasts from {begin} to {end}.",
+            f"{moment(at_ms)} is outside the run, which lasts from {begin} to {end}.",
             remedy="give a moment of the run.",
         )
     return at_ms
