@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 import pyarrow as pa
 
 from wmlab.core.ablation import ablate
-from wmlab.core.answers import Verdicts
+from wmlab.core.invariants import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wmlab.core.ablation import ablate
-from wmlab.core.answers import Verdicts
+from wmlab.core.invariants import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.progress.answers import blocking_origins_at, explain_plan

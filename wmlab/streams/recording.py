@@ -9,9 +9,9 @@ from typing import Any, Literal, Never
 
 from tqdm.auto import tqdm
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ScenarioError
+from wmlab.core.invariants import Verdicts
 from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive

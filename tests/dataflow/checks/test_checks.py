@@ -11,8 +11,8 @@ import pytest
 from tests.dataflow.checks.dataflows import TABLES, Tables, altered, rows_of
 from tests.dataflow.checks.own_rules import OWN_RULES, check
 from wmlab import dataflow as flow
-from wmlab.core.answers import Verdict
 from wmlab.core.errors import ModelError
+from wmlab.core.invariants import Verdict
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks import INVARIANTS
 from wmlab.dataflow.recording import DataflowRecording
