@@ -379,7 +379,7 @@ def recorded(
     Raises `ScenarioError` for a run that cannot fit in memory, `RecordingError` for a path that is taken.
     """
     scenario.estimate().require_room()
-    target = None if path is None else storage.require_free(path)
+    target = None if path is None else storage.writable_path(path)
     with rare_collections():
         tables = run(target)
     made = kind.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)

@@ -41,11 +41,15 @@ _UNTIL_EXIT: Final[list[Scratch]] = []
 
 
 class Scratch:
-    """A hidden directory on the file system of `beside` (None: that of temporary files), while this exists."""
+    """A hidden directory on the file system of `beside` (None: that of temporary files), while this exists.
+
+    Everything is written there first: what is finished is renamed, and what is not is gone with it.
+    """
 
     def __init__(self, beside: Path | None) -> None:
-        above = None if beside is None else next(parent for parent in beside.parents if parent.exists())
-        self.path = Path(tempfile.mkdtemp(prefix=".wmlab.", suffix=".partial", dir=above))
+        above = Path(tempfile.gettempdir()) if beside is None else _nearest_directory(beside)
+        self.path = above / f".wmlab.{secrets.token_hex(4)}.partial"
+        self.path.mkdir()
         self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def keep(self) -> None:
@@ -190,48 +194,59 @@ def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overw
     empty for an instant. On any failure the name is as it was before and no partial directory remains.
     Raises `RecordingError` if something stands in the way or the files cannot be written.
     """
-    target = files.as_path(path, RecordingError).resolve()
-    if target.exists():
-        _require_replaceable(target, overwrite=overwrite)
-    partial = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
+    target = writable_path(path, overwrite=overwrite)
+    scratch: Scratch | None = None
     try:
-        partial.mkdir(parents=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Scratch(target)
         for name, _ in manifest.rows:
-            (partial / name).mkdir()
+            (scratch.path / name).mkdir()
+            file = scratch.path / name / PART_FILE
             stored = tables.in_scratch(name)
             if stored is None:
-                _write_table(partial / name / PART_FILE, tables[name])
+                _write_table(file, tables[name])
             else:
-                _take_over(stored.file, partial / name / PART_FILE)
-        with (partial / MANIFEST_FILE).open("w", encoding="utf-8", newline="\n") as file:
-            file.write(manifest.to_json())
-            _flush(file)
-        _rename_into(partial, target)
+                _take_over(stored.file, file)
+        with (scratch.path / MANIFEST_FILE).open("w", encoding="utf-8", newline="\n") as file_of_manifest:
+            file_of_manifest.write(manifest.to_json())
+            _flush(file_of_manifest)
+        _rename_into(scratch.path, target)
     except OSError as failure:
         raise RecordingError(
             f"the recording cannot be written to {target}: {failure}.",
             remedy="choose a directory that you may write to, with room for the recording.",
         ) from failure
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if scratch is not None:
+            scratch.remove()
     return target
 
 
-def require_free(path: str | Path) -> Path:
-    """The absolute path of a recording that is to be written to `path`, where nothing may stand yet.
+def writable_path(path: str | Path, *, overwrite: bool = False) -> Path:
+    """The absolute path of a recording that is to be written to `path`.
 
-    Raises `RecordingError` if it cannot be.
+    Raises `RecordingError` if nothing can be written there, or if something is there already; with `overwrite`, if that
+    is not a recording or holds more than one.
     """
     target = files.as_path(path, RecordingError).resolve()
     if target.exists():
-        raise RecordingError(f"{target} exists already.", remedy="choose another path, or move it away.")
-    above = next(parent for parent in target.parents if parent.exists())
+        if not overwrite:
+            raise RecordingError(
+                f"{target} exists already.", remedy="choose another path, move it away, or save with overwrite=True."
+            )
+        _require_nothing_else(target)
+    above = _nearest_directory(target)
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
         raise RecordingError(
             f"the recording cannot be written to {target}: {above} is no directory that can be written to.",
             remedy="choose a directory that you may write to.",
         )
     return target
+
+
+def _nearest_directory(path: Path) -> Path:
+    """The lowest of the directories above a path that exists."""
+    return next(parent for parent in path.parents if parent.exists())
 
 
 def manifest_at(path: str | Path) -> tuple[Path, Manifest]:
@@ -353,10 +368,8 @@ def _rename_into(partial: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _require_replaceable(target: Path, *, overwrite: bool) -> None:
-    """Only a recording may be overwritten, and only one that holds nothing else."""
-    if not overwrite:
-        raise RecordingError(f"{target} exists already.", remedy="choose another path, or pass overwrite=True.")
+def _require_nothing_else(target: Path) -> None:
+    """Raise `RecordingError` unless there is a recording at `target`, and nothing else."""
     try:
         content = Manifest.require_ours(_manifest_text(target), where=str(target / MANIFEST_FILE))
     except RecordingError as foreign:

@@ -60,6 +60,12 @@ def since_1970_ms(instant: datetime) -> int:
     return (instant - _EPOCH) // timedelta(milliseconds=1)
 
 
+def instant_ms(text: str) -> int:
+    """A date of ISO 8601 in ms since 1970, rounded down; UTC without a zone. Raises `ValueError` for another text."""
+    instant = datetime.fromisoformat(text.strip())
+    return since_1970_ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
+
+
 def moment(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     """A time with all its digits: "340 ms", "29.4 s", "12 min 5.25 s"; from one hour on to the second, "2 d 5 h 49 s".
 
@@ -137,8 +143,8 @@ def with_moments(text: str, *, clock_ms: int | None = None) -> str:
     If one of them is an instant, or `clock_ms`, they all are.
     """
     times = [int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)]
-    instant_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
-    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=instant_ms), text)
+    found_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
+    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=found_ms), text)
 
 
 _INSIDE_A_NUMBER: Final = re.compile(
