@@ -201,15 +201,10 @@ def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overw
         scratch = Scratch(target)
         for name, _ in manifest.rows:
             (scratch.path / name).mkdir()
-            file = scratch.path / name / PART_FILE
             stored = tables.in_scratch(name)
-            if stored is None:
-                _write_table(file, tables[name])
-            else:
-                _take_over(stored.file, file)
-        with (scratch.path / MANIFEST_FILE).open("w", encoding="utf-8", newline="\n") as file_of_manifest:
-            file_of_manifest.write(manifest.to_json())
-            _flush(file_of_manifest)
+            _put(scratch.path / name / PART_FILE, tables[name] if stored is None else stored)
+        (scratch.path / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8", newline="\n")
+        _to_disk(scratch.path / MANIFEST_FILE)
         _rename_into(scratch.path, target)
     except OSError as failure:
         raise RecordingError(
@@ -319,20 +314,16 @@ def columns_in_words(schema: pa.Schema) -> str:
     return ", ".join(f"{column.name} {column.type}{' or null' if column.nullable else ''}" for column in schema)
 
 
-def _write_table(target: Path, table: pa.Table) -> None:
-    with target.open("wb") as file:
+def _put(file: Path, table: pa.Table | StoredTable) -> None:
+    """Write a table; one that is finished on disk gets a second name, or is copied where it cannot have one."""
+    if isinstance(table, pa.Table):
         pq.write_table(table, file, row_group_size=schemas.ROW_GROUP, **_parquet_options(table.schema))
-        _flush(file)
-
-
-def _take_over(source: Path, target: Path) -> None:
-    """A second name for a finished file, or a copy where there is none."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-    with target.open("rb") as file:
-        _flush(file)
+    else:
+        try:
+            os.link(table.file, file)
+        except OSError:
+            shutil.copyfile(table.file, file)
+    _to_disk(file)
 
 
 def _parquet_options(schema: pa.Schema) -> dict[str, Any]:
@@ -348,10 +339,10 @@ def _parquet_options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _flush(file: Any) -> None:
-    """To the disk before the rename: a power cut must not leave a whole name with empty files."""
-    file.flush()
-    os.fsync(file.fileno())
+def _to_disk(file: Path) -> None:
+    """Before the rename: a power cut must not leave a whole name with empty files."""
+    with file.open("r+b") as written:
+        os.fsync(written.fileno())
 
 
 def _rename_into(partial: Path, target: Path) -> None:
