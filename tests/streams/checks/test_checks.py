@@ -16,13 +16,12 @@ from pyspark.sql import SparkSession
 from tests.streams.checks.runs import recorded
 from wmlab.core.invariants import totals_of, verdicts_of
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted
+from wmlab.core.words import counted, number_at_epoch
 from wmlab.streams.bounds.recorded import bounds_of_recording
 from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
 from wmlab.streams.checks.events import EventReduction
 from wmlab.streams.checks.facts import DROPPED, NOT_NOTED
 from wmlab.streams.checks.lateness import EXEMPTIONS, WRITER_BROKE_PROMISE
-from wmlab.streams.model.segment import segment_name
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
@@ -223,7 +222,7 @@ def test_i5_finds_an_incomplete_cut(judged: Check, cut: dict[int, int], what: st
     assert (found["verdict"], found["violations"]) == ("violated", 1)
     assert found["what"] == f"the cut of watermark 0 {what}"
     (_, watermark), *rest = proof(found)
-    assert watermark["cut"] == {segment_name(segment): offset for segment, offset in cut.items()}
+    assert watermark["cut"] == {number_at_epoch(segment): offset for segment, offset in cut.items()}
     assert [row["keys"] for _, row in rest] == segments
 
 
