@@ -340,10 +340,7 @@ def _bounds(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    recording = wm.load(options.directory)
-    # The others have queries over whole tables, too, which Spark answers.
-    session = () if recording.kind == "streams" else (wm.spark_session(),)
-    verdicts = recording.check(*session, *options.only)
+    verdicts = wm.load(options.directory).check(*options.only)
     print(verdicts)
     if verdicts.violated:
         return 1

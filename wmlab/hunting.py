@@ -21,9 +21,10 @@ from typing import Any, ClassVar, Final, TypeAlias
 import pyarrow as pa
 
 from wmlab.core.ablation import Ablation, WeightiestOption, record_quietly, weightiest
-from wmlab.core.answers import TableAnswer, Verdict
+from wmlab.core.answers import TableAnswer
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError, ScenarioError, WmlabError
+from wmlab.core.invariants import Verdict
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.shrinking import smallest
 from wmlab.core.words import counted, listed, shown

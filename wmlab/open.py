@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wmlab.core import namespace
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, as_streams
 from wmlab.core.scenario_file import parse_scenario, read_scenario_text
-from wmlab.core.several_runs import as_streams
 from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, names
 from wmlab.dataflow.recording import Dataflow
 from wmlab.progress.recording import PlanScenario

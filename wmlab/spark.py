@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from wmlab.core import namespace
-from wmlab.core.spark.log import of_log, stragglers
+from wmlab.core.spark.log import of_log, stragglers, stragglers_over
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
-from wmlab.core.stragglers import stragglers_over
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.bounds.live import FEED, feed, live

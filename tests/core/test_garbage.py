@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import wmlab as wm
-from wmlab.core.garbage import rare_collections
+from wmlab.core.recording import rare_collections
 
 
 def test_the_thresholds_are_those_from_before_after_the_last_of_several_blocks() -> None:

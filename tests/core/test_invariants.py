@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 
-from wmlab.core.invariants import Derived, Evidence, Finding, invariant, of_one_stream, totals_of, verdict_of
+from wmlab.core.invariants import Derived, Evidence, Finding, Verdict, invariant, of_one_stream, totals_of, verdict_of
 
 MARKS = pa.table({"stream": ["a", "b", "a"], "time": [3, 5, 1]})
 
@@ -25,7 +24,7 @@ def largest(marks: list[dict[str, int]]) -> int:
     return max((mark["time"] for mark in marks), default=0)
 
 
-def judged(marks: pa.Table) -> dict[str, Any]:
+def judged(marks: pa.Table) -> Verdict:
     rules = {"X1": times_rise}
     values = {"limit": 4, "largest": Derived(largest)}
     streams = sorted(set(marks["stream"].to_pylist()))
@@ -34,10 +33,10 @@ def judged(marks: pa.Table) -> dict[str, Any]:
 
 
 def test_invariants_are_judged_stream_by_stream() -> None:
-    row = judged(MARKS)
-    assert (row["verdict"], row["judged"], row["violations"], row["what"]) == ("violated", 1, 1, "it falls")
-    assert row["evidence"] == [{"table": "marks", "row": '{"time":1}'}]
-    row = judged(MARKS.slice(1, 1))
-    assert (row["verdict"], row["what"], row["evidence"]) == ("unknown", "a time is beyond the limit", None)
-    row = judged(MARKS.slice(0, 0))
-    assert (row["verdict"], row["what"]) == ("unknown", "there are no marks")
+    verdict = judged(MARKS)
+    assert (verdict.verdict, verdict.judged, verdict.violations, verdict.what) == ("violated", 1, 1, "it falls")
+    assert verdict.evidence == (Evidence("marks", {"time": 1}),)
+    verdict = judged(MARKS.slice(1, 1))
+    assert (verdict.verdict, verdict.what, verdict.evidence) == ("unknown", "a time is beyond the limit", ())
+    verdict = judged(MARKS.slice(0, 0))
+    assert (verdict.verdict, verdict.what) == ("unknown", "there are no marks")

@@ -6,31 +6,31 @@ from typing import Any
 
 import pytest
 
-from wmlab.core.answers import Proof, Verdicts, html_table
+from wmlab.core.answers import html_table
 from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
-from wmlab.core.invariants import Finding, Invariant, totals_of, verdicts_of
+from wmlab.core.invariants import Evidence, Finding, Invariant, Verdict, Verdicts, totals_of, verdicts_of
 
 
-def row(invariant: str, verdict: str, **columns: Any) -> dict[str, Any]:
-    plain = {"invariant": invariant, "statement": f"{invariant} holds", "verdict": verdict, "judged": 36}
-    return plain | {"violations": 0, "what": None, "evidence": None} | columns
+def one(invariant: str, verdict: Any, **fields: Any) -> Verdict:
+    plain = {"statement": f"{invariant} holds", "judged": 36, "violations": 0, "what": None}
+    return Verdict(invariant=invariant, verdict=verdict, **plain | fields)
 
 
-EVIDENCE = [
-    {"table": "watermarks", "row": json.dumps({"seq": 1, "cut": {"4294967297": 7, "0": None}, "writers": {"w1": 5}})},
-    {"table": "segments", "row": json.dumps({"segment_id": 2**32 + 1, "keys": "0..1"})},
-]
+EVIDENCE = (
+    Evidence.of("watermarks", {"cut": {2**32 + 1: 7, 0: None}, "seq": 1}, "seq", "cut", writers={"w1": 5}),
+    Evidence.of("segments", {"segment_id": 2**32 + 1, "keys": "0..1"}, "segment_id", "keys"),
+)
 
 
 @pytest.fixture
 def verdicts() -> Verdicts:
-    rows = [
-        row("I1", "ok"),
-        row("I3", "violated", violations=2, what="the cut moves back", evidence=EVIDENCE),
-        row("I6", "unknown", judged=0, what="nothing was read"),
-    ]
-    return Verdicts.of("a run", rows)
+    verdicts = (
+        one("I1", "ok"),
+        one("I3", "violated", violations=2, what="the cut moves back", evidence=EVIDENCE),
+        one("I6", "unknown", judged=0, what="nothing was read"),
+    )
+    return Verdicts("a run", verdicts)
 
 
 def test_verdicts_say_what_holds_and_what_does_not(verdicts: Verdicts) -> None:
@@ -48,7 +48,7 @@ def test_verdicts_say_what_holds_and_what_does_not(verdicts: Verdicts) -> None:
 
 
 def test_a_verdict_is_found_by_name(verdicts: Verdicts) -> None:
-    assert verdicts["I3"].evidence[0] == Proof(
+    assert verdicts["I3"].evidence[0] == Evidence(
         "watermarks", {"seq": 1, "cut": {"1@1": 7, "0@0": None}, "writers": {"w1": 5}}
     )
     with pytest.raises(ModelError, match="no invariant 'I9'"):
@@ -64,12 +64,12 @@ def test_verdicts_are_data_and_html(verdicts: Verdicts) -> None:
 @pytest.fixture
 def with_exceptions() -> Verdicts:
     left_out = {"left_out": 154, "exceptions": "154 late events of a dropped writer"}
-    rows = [
-        row("I1", "ok", title="the lower bound rises"),
-        row("I6", "ok", title="no event below", what="left out: one", **left_out),
-        row("I7", "violated", title="in order", violations=1, what="it is not"),
-    ]
-    return Verdicts.of("a run", rows)
+    verdicts = (
+        one("I1", "ok", title="the lower bound rises"),
+        one("I6", "ok", title="no event below", what="left out: one", **left_out),
+        one("I7", "violated", title="in order", violations=1, what="it is not"),
+    )
+    return Verdicts("a run", verdicts)
 
 
 def test_what_is_left_out_is_in_the_headline_and_invariants_have_names(with_exceptions: Verdicts) -> None:
@@ -105,25 +105,25 @@ def test_the_exceptions_of_several_streams_are_counted_by_their_reasons() -> Non
     }
     rule = Invariant("s", lambda stream: findings[stream], "no data", title="t", exempt="late event")
     totals = [row for stream in findings for row in totals_of({"I1": rule}, {}, {"stream": stream}, stream)]
-    (verdict,) = Verdicts.of("a run", verdicts_of({"I1": rule}, totals))
+    (verdict,) = verdicts_of("a run", {"I1": rule}, totals)
     assert (verdict.left_out, verdict.exceptions) == (4, "3 late events of x and 1 late event of y")
     assert verdict.what == "left out: 3 late events of x and 1 late event of y; the first: it is late"
     assert (verdict.outcome, verdict.label) == ("ok, with exceptions", "I1 (t)")
 
 
 def test_a_violation_has_its_moment_and_the_call_that_draws_it() -> None:
-    proofs = [
-        {"table": "windows", "row": json.dumps({"stream": "o'er <s>", "at_ms": 7_000})},
-        {"table": "events", "row": json.dumps({"stream": "o'er <s>", "append_ms": 8_040})},
-    ]
-    rows = [row("I6", "violated", violations=1, evidence=proofs), row("I7", "ok", left_out=1, evidence=proofs)]
-    verdicts = Verdicts.of("a run", rows)
+    proofs = (
+        Evidence("windows", {"stream": "o'er <s>", "at_ms": 7_000}),
+        Evidence("events", {"stream": "o'er <s>", "append_ms": 8_040}),
+    )
+    both = one("I6", "violated", violations=1, evidence=proofs), one("I7", "ok", left_out=1, evidence=proofs)
+    verdicts = Verdicts("a run", both)
     assert [verdict.at_ms for verdict in verdicts] == [8_040, None]
     assert [verdict["at_ms"] for verdict in verdicts.to_dict()["verdicts"]] == [8_040, None]
     assert repr(verdicts["I6"]).startswith("I6 violated at 8.0 s: I6 holds (1 of 36)")
     assert "scrub" not in verdicts._repr_html_()
-    one = replace(verdicts, scrubbed=("o'er <s>",))._repr_html_()
-    assert one.count("To see it at 8.0 s: <code>recording.scrub(at_ms=8_040)</code>") == one.count("scrub") == 1
+    page = replace(verdicts, scrubbed=("o'er <s>",))._repr_html_()
+    assert page.count("To see it at 8.0 s: <code>recording.scrub(at_ms=8_040)</code>") == page.count("scrub") == 1
     several = replace(verdicts, scrubbed=("o'er <s>", "b"))._repr_html_()
     assert "<code>recording.scrub(at_ms=8_040, stream=&quot;o&#x27;er &lt;s&gt;&quot;)</code>" in several
 

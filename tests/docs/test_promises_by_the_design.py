@@ -14,7 +14,7 @@ import pytest
 
 import wmlab as wm
 from tests.docs.names import INVARIANT, ROOT, in_backticks, rows
-from wmlab.core.answers import Verdicts
+from wmlab.core.invariants import Verdicts
 from wmlab.streams.scenario.scenario import RULE_TABLE
 
 PROMISES = {

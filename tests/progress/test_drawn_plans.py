@@ -58,7 +58,7 @@ def test_the_pipelines_are_those_of_the_document() -> None:
 
 def test_the_edges_have_the_identifiers_of_the_diagram() -> None:
     """Source 1 sends now, source 2 now + y; the join puts out now + y, now and now + x."""
-    now, now_y, now_x = "900", "1 900", "2 500"
+    now, now_y, now_x = "900", "1.9 s", "2.5 s"
     text = DIAGRAM.mermaid(DIAGRAM.record())
     labels = {(source, target): label.split("<br/>") for source, label, target in edges(text)}
     first = "sequence 1, chunk 0"

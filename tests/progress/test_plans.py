@@ -100,15 +100,15 @@ def test_the_literal_rule_is_explained() -> None:
         assert "literal" not in right.record().explain().sentence
 
 
-def test_the_check_says_what_the_literal_rule_does(spark: SparkSession) -> None:
-    (verdict,) = scenario(complete="literal").record().check(spark, "N3")
+def test_the_check_says_what_the_literal_rule_does() -> None:
+    (verdict,) = scenario(complete="literal").record().check("N3")
     assert verdict.verdict == "violated"
     assert "was complete and not seen to be; by the rule 'literal' it is when as many buffers have come" in verdict.what
-    (sound,) = scenario().record().check(spark, "N3")
+    (sound,) = scenario().record().check("N3")
     assert sound.verdict == "ok"
 
 
-def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name(spark: SparkSession) -> None:
+def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name() -> None:
     """Under the design's rules no window fires, since its inputs are single chunks with the number 0."""
     diagram = PlanScenario.load(DIAGRAM)
     assert diagram.rules == "diagram"
@@ -118,9 +118,9 @@ def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name(spark: Spa
     assert diagram.replace(complete="count").options["complete"] == "count"
     assert PlanScenario.from_yaml(diagram.to_yaml()) == diagram
     assert [one.record().counts["windows_fired"] for one in (diagram, design)] == [2, 0]
-    (literal,) = design.record().check(spark, "N3")
+    (literal,) = design.record().check("N3")
     assert (literal.verdict, literal.violations) == ("violated", literal.judged)
-    (complete,) = diagram.record().check(spark, "N3")
+    (complete,) = diagram.record().check("N3")
     assert complete.verdict == "ok"
     with pytest.raises(ScenarioError, match=r"rules: input should be .*'diagram'"):
         diagram.replace(rules="drawn")
@@ -217,7 +217,7 @@ def test_a_file_says_what_kind_it_is() -> None:
     assert isinstance(load_scenario(ROOT / "data" / "scenarios" / "first_bounds.yaml"), wm.Scenario)
 
 
-def test_the_command_line_takes_plans(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_takes_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = str(tmp_path / "run")
     assert main(["record", str(DIAGRAM), target]) == 0
     assert "windows_fired 2" in capsys.readouterr().out

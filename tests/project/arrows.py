@@ -72,7 +72,6 @@ BANNED: Final = (
 PYSPARK_ONLY_IN: Final = (
     "core/spark/",
     "core/recording",
-    "core/stragglers",
     "/bounds/",
     "/checks/",
     "/recording",

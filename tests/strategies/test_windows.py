@@ -185,7 +185,7 @@ def test_the_clock_goes_on_after_the_last_record_and_says_which_window_never_clo
     assert [outcome.unclosed for outcome in found] == [1, 0, 0]
     # The step of an idle source is at most the clock less its delay: at 11 s X is 10 s.
     assert [outcome.result_p50_ms for outcome in found] == [None, 0, 0]
-    assert "Until 20 000 ms, 1 of 1 window never closes with StreamTime(grace=0 ms)." in found.sentence
+    assert "Until 20 s, 1 of 1 window never closes with StreamTime(grace=0 ms)." in found.sentence
     at_end = compare(quiet(), strategies, window_ms="10s")
     assert [outcome.unclosed for outcome in at_end] == [1, 1, 1]
     assert "StreamTime(grace=0 ms): 1 of 1 window never closes" in "".join(

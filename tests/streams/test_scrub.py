@@ -12,9 +12,9 @@ import pytest
 
 from tests.streams.everything import LENGTH_MS, everything, unread
 from wmlab.core import live_view
-from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ChartError, RecordingError
+from wmlab.core.invariants import Evidence, Verdict, Verdicts
 from wmlab.streams import charts
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
@@ -116,7 +116,7 @@ def verdicts() -> Verdicts:
         Verdict(
             invariant=name,
             verdict="violated",
-            evidence=(Proof("watermarks", {"stream": "orders", "emitted_ms": at_ms}),),
+            evidence=(Evidence("watermarks", {"stream": "orders", "emitted_ms": at_ms}),),
             **said,  # type: ignore[arg-type]
         )
         for name, at_ms in proofs.items()

@@ -7,13 +7,13 @@ cause. The same scenario and seed give the same run, so an option that does noth
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.errors import ScenarioError
@@ -234,27 +234,30 @@ def first_difference_ms(one: Recording, other: Recording) -> int | None:
     """The first moment (clock, ms) of a row that only one of two recordings of a kind has; None: they are equal.
 
     The moment of a row is that of its first column in ms, when what it is about began. A table without one says how a
-    run is built, not what happened; one that follows from the others may lack rows in either.
+    run is built, not what happened. Rows that a run has left out, because they follow from others, count as well.
     """
-    moments = (_first_row_ms(one, other, name) for name in one.schemas if name not in one.derivable)
+    moments = (_first_row_ms(one, other, name) for name in one.schemas)
     return min((at_ms for at_ms in moments if at_ms is not None), default=None)
 
 
 def _first_row_ms(one: Recording, other: Recording, name: str) -> int | None:
+    """The first moment of a row of the table `name` that occurs more often in one of the recordings."""
     moment = next((column for column in one.schemas[name].names if column.endswith("_ms")), None)
-    tables = one.table(name), other.table(name)
+    tables = one.complete(name), other.complete(name)
     if moment is None or tables[0].equals(tables[1]):
         return None
-    rows: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    moments: dict[str, int | None] = {}
-    for counts, table in zip(rows, tables, strict=True):
-        for row in table.to_pylist():
-            text = repr(row)
-            counts[text] += 1
-            moments[text] = row[moment]
-    apart = (rows[0] - rows[1]) + (rows[1] - rows[0])
-    known = [at for at in map(moments.get, apart) if at is not None]
-    return min(known, default=None)
+    sides = [
+        table.append_column("side", pa.repeat(side, table.num_rows))
+        for table, side in zip(tables, (1, -1), strict=True)
+    ]
+    both = pa.concat_tables(sides)
+    # Arrow groups by no nested values.
+    for index, column in enumerate(both.schema):
+        if pa.types.is_nested(column.type):
+            texts = pa.array(map(repr, both.column(index).to_pylist()), pa.string())
+            both = both.set_column(index, column.name, texts)
+    counted_rows = both.group_by(one.schemas[name].names).aggregate([("side", "sum")])
+    return cast("int | None", pc.min(counted_rows.filter(pc.not_equal(counted_rows["side_sum"], 0))[moment]).as_py())
 
 
 def _first_step_apart_ms(one: BoundSteps, other: BoundSteps) -> int | None:

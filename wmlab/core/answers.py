@@ -1,4 +1,4 @@
-"""What every answer is; the verdicts of a check; and who blocked a bound over a whole run.
+"""What every answer is, and who blocked a bound over a whole run.
 
 The cost of a straggler is the difference to what the bound would have been without it, averaged over the whole run: by
 so much it raised the mean lag of the bound. Stragglers that block it together share the cost equally.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
@@ -17,21 +17,13 @@ from xml.sax.saxutils import quoteattr
 
 import pyarrow as pa
 
-from wmlab.core.charts.style import page_colour
-from wmlab.core.errors import ModelError, unknown_attribute
+from wmlab.core.errors import unknown_attribute
 from wmlab.core.words import (
-    clock_words,
-    counted,
     grouped,
-    is_short,
     listed,
-    number_at_epoch,
     rounded,
-    shown,
-    span,
     unbroken,
     unbroken_cell,
-    with_moments,
     wrapped,
 )
 
@@ -201,220 +193,6 @@ def _is_number(cell: Cell) -> bool:
     return isinstance(cell, int) or (isinstance(cell, str) and _NUMBER.fullmatch(cell) is not None)
 
 
-Judgement = Literal["ok", "violated", "unknown"]
-_OFFSETS: Final = ("cut", "position")
-_WRITTEN: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
-"""When a row of evidence was written, whichever of these columns it has."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Proof:
-    """One row that proves a violation: the table it stands in, and its columns that matter.
-
-    Offset maps are keyed by segment name, "number@epoch".
-    """
-
-    table: str
-    row: Mapping[str, Any]
-
-    def __repr__(self) -> str:
-        return f"{self.table}: {', '.join(f'{name} {_shown(name, value)}' for name, value in self.row.items())}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Verdict:
-    """The verdict on one invariant.
-
-    `judged` counts the single things that could be judged and `violations` those found wrong; `left_out` counts those
-    that went wrong and break no promise, and `exceptions` says which: "154 late events of a dropped writer". `what` is
-    the first violation, or why nothing could be judged, or the first thing that was left out, and None when all is
-    well; `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
-    """
-
-    invariant: str
-    statement: str
-    verdict: Judgement
-    judged: int
-    violations: int
-    what: str | None
-    evidence: tuple[Proof, ...] = ()
-    title: str = ""
-    left_out: int = 0
-    exceptions: str | None = None
-
-    @property
-    def label(self) -> str:
-        """What it is called in a sentence: "I6 (no event below the lower bound)"."""
-        return f"{self.invariant} ({self.title})" if self.title else self.invariant
-
-    @property
-    def outcome(self) -> str:
-        """The verdict in words: "ok, with exceptions" if it leaves something out."""
-        return "ok, with exceptions" if self.verdict == "ok" and self.left_out else self.verdict
-
-    @property
-    def at_ms(self) -> int | None:
-        """When the first violation was complete (clock): when the last row of its evidence was written.
-
-        None where nothing is violated, or no row of the evidence has a time.
-        """
-        times = [proof.row[name] for proof in self.evidence for name in _WRITTEN if proof.row.get(name) is not None]
-        return max(times, default=None) if self.verdict == "violated" else None
-
-    @property
-    def stream(self) -> str | None:
-        """The stream that the evidence is from; None where it names none."""
-        return next((proof.row["stream"] for proof in self.evidence if "stream" in proof.row), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as dicts, lists and scalars, with its moment."""
-        return asdict(self) | {"at_ms": self.at_ms}
-
-    def __repr__(self) -> str:
-        when = "" if self.at_ms is None else f" at {clock_words(self.at_ms)}"
-        lines = [f"{self.invariant} {self.outcome}{when}: {self.title or self.statement} ({self._count()})"]
-        lines += [f"    {self.what}"] if self.what else []
-        return "\n".join([*lines, *(f"    {proof!r}" for proof in self.evidence)])
-
-    def _count(self) -> str:
-        if self.verdict == "unknown":
-            return "nothing to judge"
-        judged = grouped(self.judged)
-        return f"{grouped(self.violations)} of {judged}" if self.violations else f"{judged} judged"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Verdicts(TableAnswer[Verdict]):
-    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
-
-    `notes` are remarks about the call, such as one that goes with the next version; two answers with the same verdicts
-    are equal. `failure` says that the run failed, and why; empty if it did not. `scrubbed` names the streams of a
-    recording with the verb `scrub`: as HTML, a violation in one of them has the call that draws its moment.
-    """
-
-    name: str
-    verdicts: tuple[Verdict, ...]
-    notes: tuple[str, ...] = field(default=(), compare=False)
-    failure: str = field(default="", compare=False)
-    scrubbed: tuple[str, ...] = field(default=(), compare=False)
-
-    entries = "verdicts"
-    heads = ("", "verdict", "judged", "what")
-    left = (0, 1, 3)
-    schema = pa.schema(
-        [(name, pa.string()) for name in ("invariant", "title", "statement", "verdict")]
-        + [pa.field(name, pa.int64(), nullable=False) for name in ("judged", "violations", "left_out")]
-        + [("exceptions", pa.string()), ("what", pa.string())]
-    )
-
-    @classmethod
-    def of(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Verdicts:
-        """From the rows that a check gives of each invariant, for the recording called `name`."""
-        verdicts = []
-        for row in rows:
-            proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
-            cells = {column: row[column] for column in cls.schema.names if column in row}
-            clocks = [proof.row[name] for proof in proofs for name in proof.row if name.endswith("_ms")]
-            cells["what"] = row["what"] and with_moments(row["what"], clock_ms=max(filter(None, clocks), default=None))
-            verdicts.append(Verdict(**cells, evidence=proofs))
-        return cls(name, tuple(verdicts))
-
-    @property
-    def violated(self) -> tuple[str, ...]:
-        """The names of the invariants that are violated."""
-        return tuple(v.invariant for v in self.verdicts if v.verdict == "violated")
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """The names of the invariants that could not be judged."""
-        return tuple(v.invariant for v in self.verdicts if v.verdict == "unknown")
-
-    @property
-    def with_exceptions(self) -> tuple[str, ...]:
-        """The names of the invariants that hold and leave something out."""
-        return tuple(v.invariant for v in self.verdicts if v.verdict == "ok" and v.left_out)
-
-    def __getitem__(self, invariant: str) -> Verdict:
-        by_name = {verdict.invariant: verdict for verdict in self.verdicts}
-        if invariant not in by_name:
-            raise unknown_invariant(invariant, by_name)
-        return by_name[invariant]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The verdicts as dicts, lists and scalars."""
-        return {"recording": self.name, "verdicts": [verdict.to_dict() for verdict in self.verdicts]}
-
-    @property
-    def sentence(self) -> str:
-        """The result in one sentence."""
-        ok = len(self.verdicts) - len(self.violated) - len(self.unknown)
-        parts = [f"{counted(ok, 'invariant')} of {len(self.verdicts)} {'holds' if ok == 1 else 'hold'}"]
-        for outcome in ("violated", "unknown"):
-            labels = [v.label for v in self.verdicts if v.verdict == outcome]
-            parts += [f"{outcome}: {', '.join(labels)}"] if labels else []
-        parts += [f"{v.label} leaves out {v.exceptions}" for v in self.verdicts if v.invariant in self.with_exceptions]
-        return " ".join(filter(None, [self.failure, "; ".join(parts)]))
-
-    def __repr__(self) -> str:
-        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts), *self.notes])
-
-    def _caption(self) -> str:
-        return "<br>".join([f"<b>{escape(self.name)}</b>: {escape(self.sentence)}", *map(escape, self.notes)])
-
-    def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        for verdict in self.verdicts:
-            what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
-            lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
-            lines += self._scrub_line(verdict)
-            name = " ".join(filter(None, (verdict.invariant, verdict.title)))
-            yield name, _coloured(verdict.outcome), verdict._count(), Markup("<br>".join(lines))
-
-    def _scrub_line(self, verdict: Verdict) -> list[str]:
-        """The call that draws the moment of a violation, as HTML; nothing where there is no such moment."""
-        if verdict.at_ms is None or verdict.stream not in self.scrubbed:
-            return []
-        stream = f", stream={verdict.stream!r}" if len(self.scrubbed) > 1 else ""
-        call = f"recording.scrub(at_ms={verdict.at_ms:_}{stream})"
-        return [f"To see it at {escape(clock_words(verdict.at_ms))}: <code>{escape(call)}</code>"]
-
-
-_ROLES: Final = {"violated": "alarm", "ok, with exceptions": "upper"}
-"""The colours of outcomes, as roles of charts: red and amber."""
-
-
-def _coloured(outcome: str) -> Cell:
-    """An outcome as a cell of a table, in its colour if it has one."""
-    if outcome not in _ROLES:
-        return outcome
-    return Markup(f'<b style="color:{page_colour(_ROLES[outcome])}">{outcome}</b>')
-
-
-def unknown_invariant(name: object, known: Iterable[str], by_name: Iterable[str] = ()) -> ModelError:
-    """The error for an invariant that is none of the known ones; those in `by_name` are judged only when named."""
-    at_rest = f", or for {', '.join(by_name)}, which is judged only when it is named" if by_name else ""
-    return ModelError(f"There is no invariant {shown(name)}.", remedy=f"Ask for one of {', '.join(known)}{at_rest}.")
-
-
-def _columns(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {number_at_epoch(int(segment)): offset for segment, offset in value.items()}
-        if name in _OFFSETS
-        else value
-        for name, value in row.items()
-    }
-
-
-def _shown(name: str, value: Any) -> str:
-    if value is None:
-        return "unknown"
-    if name == "segment_id":
-        return number_at_epoch(value)
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{key}: {'end' if item is None else item}" for key, item in value.items())
-        return f"{{{inner}}}"
-    return str(value)
-
-
 Against = Literal["the others", "noted times", "the clock", "no bound", "unknown"]
 """What a cost is measured against: what the others, or all writers, had noted by then; the clock, where nobody else was
 there; or it is not measured, as there was no bound to compare, or for an unknown reason."""
@@ -532,10 +310,7 @@ class Stragglers(TableAnswer[Straggler]):
         return "<br>".join(escape(unbroken(text)) for text in (self.sentence, *self._legend()))
 
     def _ms(self, number: float | None) -> str:
-        """A duration, to a tenth of a second; of a long run in minutes from one minute on."""
-        if number is None:
-            return "unknown"
-        return rounded(round(number)) if is_short(self.run_ms) else span(round(number), beside_ms=self.run_ms)
+        return "unknown" if number is None else rounded(number)
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:

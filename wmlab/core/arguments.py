@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Container, Iterable
-from typing import Final, cast
+from typing import Final
 
-from wmlab.core.durations import FORM, duration_ms, instant_ms, ms_of_text
+from wmlab.core.durations import FORM, duration_ms, ms_of_text
 from wmlab.core.errors import RecordingError, WmlabError
-from wmlab.core.words import shown
+from wmlab.core.words import instant_ms, shown
 
 
 def the_moment(
@@ -39,7 +39,7 @@ def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int
         after_ms = ms_of_text(text)
     except ValueError:
         try:
-            return int(cast("int", instant_ms(text)))
+            return instant_ms(text)
         except ValueError:
             pass
         raise error(f"{name} is {shown(text)}, which is no moment.", remedy=f"give milliseconds, {_TEXTS}.") from None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidatorFunctionWrapHandler, WrapValidator
 
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, shown, since_1970_ms, span
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly, instant_ms, shown
 
 UNITS: Final = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 """What a unit is in milliseconds; "m" is none, since it is a month to some and a minute to others."""
@@ -48,7 +48,7 @@ class GivenDuration(int):
 
 def duration_text(ms: int) -> str:
     """A duration as it was given, if that was a text; else in words."""
-    return ms.given if isinstance(ms, GivenDuration) else span(ms)
+    return ms.given if isinstance(ms, GivenDuration) else exactly(ms)
 
 
 def ms_of_text(text: str) -> int | Fraction:
@@ -82,7 +82,7 @@ def duration_ms(offered: object) -> object:
     return GivenDuration(ms, offered.strip()) if isinstance(offered, str) else ms
 
 
-def instant_ms(offered: object) -> object:
+def date_or_duration_ms(offered: object) -> object:
     """A date, as text or as a `date`, in ms since 1970; in UTC if it names no zone. Anything else as `duration_ms`.
 
     Raises `ValueError` with the form to give for a text that is neither a date nor a duration.
@@ -92,13 +92,12 @@ def instant_ms(offered: object) -> object:
     if not isinstance(offered, str):
         return duration_ms(offered)
     try:
-        instant = datetime.fromisoformat(offered.strip())
+        return GivenDuration(instant_ms(offered), offered.strip())
     except ValueError:
         try:
             return duration_ms(offered)
         except ValueError:
             raise ValueError('give milliseconds since 1970 or a date such as "2013-07-15 09:00"') from None
-    return GivenDuration(since_1970_ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC)), offered.strip())
 
 
 def _keeping_text(read: Callable[[object], object], offered: object, check: ValidatorFunctionWrapHandler) -> Any:
@@ -110,5 +109,5 @@ def _keeping_text(read: Callable[[object], object], offered: object, check: Vali
 
 OR_TEXT: Final = WrapValidator(partial(_keeping_text, duration_ms))
 """For a field of milliseconds, which a text such as "10s" may say."""
-OR_DATE: Final = WrapValidator(partial(_keeping_text, instant_ms))
+OR_DATE: Final = WrapValidator(partial(_keeping_text, date_or_duration_ms))
 """For a field of milliseconds since 1970, which a date may say."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from wmlab.core.answers import html_table
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import counted, grouped, span
+from wmlab.core.words import counted, grouped, rounded
 
 MOST_S: Final = 7 * 86_400
 """A run that would take longer than a week is refused."""
@@ -97,7 +97,7 @@ class Estimate:
             needs = f"{_bytes(self.memory_bytes)} of memory, of which there are {_bytes(room_bytes)}"
         elif self.seconds > MOST_S:
             worst = max(self.costs, key=lambda cost: cost.us)
-            needs = f"{span(self.seconds * 1_000)} of computing"
+            needs = f"{rounded(self.seconds * 1_000)} of computing"
         else:
             return
         raise ScenarioError(
@@ -135,4 +135,4 @@ def _bytes(count: int) -> str:
 
 
 def _time(seconds: int) -> str:
-    return "less than a minute" if seconds < 60 else span(seconds * 1_000, beside_ms=seconds * 10_000)
+    return "less than a minute" if seconds < 60 else rounded(seconds * 1_000)

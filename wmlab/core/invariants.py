@@ -13,24 +13,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
 from inspect import signature
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.answers import Verdicts, unknown_invariant
-from wmlab.core.words import TIME_MARK, counted, grouped, listed
-
-Entry = TypeVar("Entry")
-"""What is asked of a recording."""
-Totals: TypeAlias = dict[str, Any]
-"""What the findings on one invariant in one stream come to, by name: invariant and stream; judged, violations and good
-(how many single things, bad findings, and good ones); left_out (how many good ones are left out, by their `exemption`);
-the first bad one (proof) and the first one left out (harm), each with at_ms, stream, what and evidence, or None; and
-the first reason (why) that something was not decided."""
+from wmlab.core.answers import Cell, Markup, TableAnswer
+from wmlab.core.charts.style import page_colour
+from wmlab.core.errors import ModelError
+from wmlab.core.words import (
+    TIME_MARK,
+    clock_words,
+    counted,
+    exactly,
+    grouped,
+    listed,
+    number_at_epoch,
+    shown,
+    with_moments,
+)
 
 TableRow: TypeAlias = Mapping[str, Any]
 TableRows: TypeAlias = Sequence[TableRow]
@@ -41,18 +46,42 @@ Inputs: TypeAlias = Mapping[str, Any]
 as dicts; a `Derived`; or any other value, which is handed on."""
 
 
-@dataclass(frozen=True, slots=True)
+Judgement = Literal["ok", "violated", "unknown"]
+_OFFSETS: Final = ("cut", "position")
+_WRITTEN: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
+"""When a row of evidence was written, whichever of these columns it has."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Evidence:
-    """A row of a table of the recording, cut down to the columns that matter, as JSON."""
+    """A row of a table of the recording, cut down to the columns that matter.
+
+    Offset maps are keyed by segment name, "number@epoch".
+    """
 
     table: str
-    row: str
+    row: Mapping[str, Any]
 
     @classmethod
     def of(cls, table: str, row: TableRow, *columns: str, **others: object) -> Evidence:
-        """These columns of a row, and others with a value of their own; a segment id in a map is a text, as in JSON."""
+        """These columns of a row, and others with a value of their own."""
         chosen = {column: row[column] for column in columns} | others
-        return cls(table, json.dumps(chosen, ensure_ascii=False, separators=(",", ":")))
+        return cls(table, {name: _named(name, value) for name, value in chosen.items()})
+
+    @property
+    def text(self) -> str:
+        """The row as JSON, which puts evidence of one moment in order."""
+        return json.dumps(self.row, ensure_ascii=False, separators=(",", ":"))
+
+    def __repr__(self) -> str:
+        return f"{self.table}: {', '.join(f'{name} {_shown(name, value)}' for name, value in self.row.items())}"
+
+
+def _named(column: str, value: Any) -> Any:
+    """The value of a column, with the names of segments as the keys of an offset map."""
+    if column in _OFFSETS and isinstance(value, Mapping):
+        return {number_at_epoch(int(segment)): offset for segment, offset in value.items()}
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +142,198 @@ class Derived:
         return tuple(signature(self.make).parameters)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verdict:
+    """The verdict on one invariant.
+
+    `judged` counts the single things that could be judged and `violations` those found wrong; `left_out` counts those
+    that went wrong and break no promise, and `exceptions` says which: "154 late events of a dropped writer". `what` is
+    the first violation, or why nothing could be judged, or the first thing that was left out, and None when all is
+    well; `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
+    """
+
+    invariant: str
+    statement: str
+    verdict: Judgement
+    judged: int
+    violations: int
+    what: str | None
+    evidence: tuple[Evidence, ...] = ()
+    title: str = ""
+    left_out: int = 0
+    exceptions: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What it is called in a sentence: "I6 (no event below the lower bound)"."""
+        return f"{self.invariant} ({self.title})" if self.title else self.invariant
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in words: "ok, with exceptions" if it leaves something out."""
+        return "ok, with exceptions" if self.verdict == "ok" and self.left_out else self.verdict
+
+    @property
+    def at_ms(self) -> int | None:
+        """When the first violation was complete (clock): when the last row of its evidence was written.
+
+        None where nothing is violated, or no row of the evidence has a time.
+        """
+        times = [proof.row[name] for proof in self.evidence for name in _WRITTEN if proof.row.get(name) is not None]
+        return max(times, default=None) if self.verdict == "violated" else None
+
+    @property
+    def stream(self) -> str | None:
+        """The stream that the evidence is from; None where it names none."""
+        return next((proof.row["stream"] for proof in self.evidence if "stream" in proof.row), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as dicts, lists and scalars, with its moment."""
+        return asdict(self) | {"at_ms": self.at_ms}
+
+    def __repr__(self) -> str:
+        when = "" if self.at_ms is None else f" at {clock_words(self.at_ms)}"
+        lines = [f"{self.invariant} {self.outcome}{when}: {self.title or self.statement} ({self._count()})"]
+        lines += [f"    {self.what}"] if self.what else []
+        return "\n".join([*lines, *(f"    {proof!r}" for proof in self.evidence)])
+
+    def _count(self) -> str:
+        if self.verdict == "unknown":
+            return "nothing to judge"
+        judged = grouped(self.judged)
+        return f"{grouped(self.violations)} of {judged}" if self.violations else f"{judged} judged"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdicts(TableAnswer[Verdict]):
+    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
+
+    Two answers with the same verdicts are equal. `failure` says that the run failed, and why; empty if it did not.
+    `scrubbed` names the streams of a recording with the verb `scrub`: as HTML, a violation in one of them has the call
+    that draws its moment.
+    """
+
+    name: str
+    verdicts: tuple[Verdict, ...]
+    failure: str = field(default="", compare=False)
+    scrubbed: tuple[str, ...] = field(default=(), compare=False)
+
+    entries = "verdicts"
+    heads = ("", "verdict", "judged", "what")
+    left = (0, 1, 3)
+    schema = pa.schema(
+        [(name, pa.string()) for name in ("invariant", "title", "statement", "verdict")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("judged", "violations", "left_out")]
+        + [("exceptions", pa.string()), ("what", pa.string())]
+    )
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        """The names of the invariants that are violated."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "violated")
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The names of the invariants that could not be judged."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "unknown")
+
+    @property
+    def with_exceptions(self) -> tuple[str, ...]:
+        """The names of the invariants that hold and leave something out."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "ok" and v.left_out)
+
+    def __getitem__(self, invariant: str) -> Verdict:
+        by_name = {verdict.invariant: verdict for verdict in self.verdicts}
+        if invariant not in by_name:
+            raise unknown_invariant(invariant, by_name)
+        return by_name[invariant]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdicts as dicts, lists and scalars."""
+        return {"recording": self.name, "verdicts": [verdict.to_dict() for verdict in self.verdicts]}
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        ok = len(self.verdicts) - len(self.violated) - len(self.unknown)
+        parts = [f"{counted(ok, 'invariant')} of {len(self.verdicts)} {'holds' if ok == 1 else 'hold'}"]
+        for outcome in ("violated", "unknown"):
+            labels = [v.label for v in self.verdicts if v.verdict == outcome]
+            parts += [f"{outcome}: {', '.join(labels)}"] if labels else []
+        parts += [f"{v.label} leaves out {v.exceptions}" for v in self.verdicts if v.invariant in self.with_exceptions]
+        return " ".join(filter(None, [self.failure, "; ".join(parts)]))
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
+
+    def _caption(self) -> str:
+        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for verdict in self.verdicts:
+            what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
+            lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
+            lines += self._scrub_line(verdict)
+            name = " ".join(filter(None, (verdict.invariant, verdict.title)))
+            yield name, _coloured(verdict.outcome), verdict._count(), Markup("<br>".join(lines))
+
+    def _scrub_line(self, verdict: Verdict) -> list[str]:
+        """The call that draws the moment of a violation, as HTML; nothing where there is no such moment."""
+        if verdict.at_ms is None or verdict.stream not in self.scrubbed:
+            return []
+        stream = f", stream={verdict.stream!r}" if len(self.scrubbed) > 1 else ""
+        call = f"recording.scrub(at_ms={verdict.at_ms:_}{stream})"
+        return [f"To see it at {escape(clock_words(verdict.at_ms))}: <code>{escape(call)}</code>"]
+
+
+_ROLES: Final = {"violated": "alarm", "ok, with exceptions": "upper"}
+"""The colours of outcomes, as roles of charts: red and amber."""
+
+
+def _coloured(outcome: str) -> Cell:
+    """An outcome as a cell of a table, in its colour if it has one."""
+    if outcome not in _ROLES:
+        return outcome
+    return Markup(f'<b style="color:{page_colour(_ROLES[outcome])}">{outcome}</b>')
+
+
+def unknown_invariant(name: object, known: Iterable[str], by_name: Iterable[str] = ()) -> ModelError:
+    """The error for an invariant that is none of the known ones; those in `by_name` are judged only when named."""
+    at_rest = f", or for {', '.join(by_name)}, which is judged only when it is named" if by_name else ""
+    return ModelError(f"There is no invariant {shown(name)}.", remedy=f"Ask for one of {', '.join(known)}{at_rest}.")
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if name == "segment_id":
+        return number_at_epoch(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key}: {'end' if item is None else item}" for key, item in value.items())
+        return f"{{{inner}}}"
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What the findings on one invariant in one stream come to.
+
+    `judged` counts single things, `violations` the bad findings, `good` the good ones, and `left_out` the good ones by
+    their `exemption`. `proof` is the first bad finding, `harm` the first that is left out, and `why` the first reason
+    that something was not decided; None where there is none.
+    """
+
+    invariant: str
+    stream: str
+    judged: int
+    violations: int
+    good: int
+    left_out: Mapping[str, int]
+    proof: Finding | None
+    harm: Finding | None
+    why: str | None
+
+
 def invariant(
     statement: str, no_data: str, *, title: str = "", exempt: str = "exception"
 ) -> Callable[[Callable[..., Iterable[Finding]]], Invariant]:
@@ -122,14 +343,13 @@ def invariant(
 
 def totals_of(
     invariants: Mapping[str, Invariant], tables: Mapping[str, pa.Table], values: Inputs, stream: str
-) -> list[dict[str, Any]]:
-    """The `Totals` of each invariant, from the tables of one stream; `values` are all other inputs."""
+) -> list[Totals]:
+    """What the findings on each invariant come to, from the tables of one stream; `values` are all other inputs."""
     inputs = _OfStream(tables, values)
-    rows = []
-    for name, entry in invariants.items():
-        findings = entry.findings(**{parameter: inputs[parameter] for parameter in entry.inputs})
-        rows.append({"invariant": name, "stream": stream} | _totals(findings, stream))
-    return rows
+    return [
+        _totals(name, entry.findings(**{parameter: inputs[parameter] for parameter in entry.inputs}), stream)
+        for name, entry in invariants.items()
+    ]
 
 
 def of_one_stream(tables: Mapping[str, pa.Table], stream: str) -> dict[str, pa.Table]:
@@ -140,128 +360,98 @@ def of_one_stream(tables: Mapping[str, pa.Table], stream: str) -> dict[str, pa.T
     }
 
 
-def judged_in_memory(
-    recording: str,
-    invariants: Mapping[str, Invariant],
-    totals: Callable[[Mapping[str, Invariant]], Iterable[TableRow]],
-    only: Sequence[str],
-) -> Verdicts:
-    """The verdicts on a recording; `totals` makes the `Totals` of the rules that are chosen.
-
-    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
-    """
-    chosen = chosen_of(invariants, only)
-    return Verdicts.of(recording, verdicts_of(chosen, list(totals(chosen))))
-
-
-def check_in_memory(in_memory: Callable[..., Verdicts], recording: Any, only: Sequence[Any]) -> Verdicts:
-    """The verdicts of `in_memory(recording, *only)`, as the verb `check` of a recording gives them.
-
-    A Spark session before the names, as in the version before, is not used, which the answer notes.
-    """
-    if only and (only[0] is None or _is_session(only[0])):
-        return replace(in_memory(recording, *only[1:]), notes=(_SESSION_NOTE,))
-    return in_memory(recording, *only)
-
-
-_SESSION_NOTE: Final = "check takes no Spark session any more: leave it out. The next version refuses one."
-
-
-def _is_session(offered: object) -> bool:
-    """Whether this is a session of Spark or of Spark Connect, by its name: a check does not import PySpark."""
-    return any(kind.__name__ == "SparkSession" for kind in type(offered).__mro__)
-
-
-def with_liveness(
-    invariants: Mapping[str, Entry], liveness: Mapping[str, Entry], only: Sequence[str]
-) -> Mapping[str, Entry]:
-    """Those among which `only` chooses; without names, the ones that can be judged of every run.
+def chosen_of(
+    invariants: Mapping[str, Invariant], by_name: Mapping[str, Invariant], only: Sequence[object]
+) -> dict[str, Invariant]:
+    """The invariants that `only` names, in their order; without names all but those that are judged only `by_name`.
 
     Raises `ModelError` for a name that is none.
     """
-    require_known(only, invariants, liveness)
-    return {**invariants, **liveness} if only else invariants
-
-
-def chosen_of(invariants: Mapping[str, Entry], only: Sequence[str]) -> dict[str, Entry]:
-    """Those that `only` names, in their order; without names, all. Raises `ModelError` for a name that is none."""
-    require_known(only, invariants)
-    return {name: entry for name, entry in invariants.items() if name in only or not only}
-
-
-def require_known(only: Sequence[object], invariants: Collection[str], by_name: Collection[str] = ()) -> None:
-    """Raise `ModelError` for a name of no invariant; those in `by_name` are judged only when they are named."""
+    both = {**invariants, **by_name}
     for name in only:
-        if not isinstance(name, str) or name not in {*invariants, *by_name}:
+        if not isinstance(name, str) or name not in both:
             raise unknown_invariant(name, invariants, by_name)
+    return {name: entry for name, entry in both.items() if name in only} if only else dict(invariants)
 
 
-def verdicts_of(invariants: Mapping[str, Any], totals: TableRows) -> list[dict[str, Any]]:
-    """The verdict on each invariant, in their order, from `Totals`."""
-    return [
-        verdict_of(name, entry, [row for row in totals if row["invariant"] == name])
-        for name, entry in invariants.items()
-    ]
+def verdicts_of(recording: str, invariants: Mapping[str, Invariant], totals: Iterable[Totals]) -> Verdicts:
+    """The verdict on each invariant, in their order, for the recording of that name."""
+    by_name: dict[str, list[Totals]] = {name: [] for name in invariants}
+    for each in totals:
+        by_name[each.invariant].append(each)
+    return Verdicts(recording, tuple(verdict_of(name, entry, by_name[name]) for name, entry in invariants.items()))
 
 
-def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:
-    """What the findings on one stream come to, see `Totals`."""
-    totals: dict[str, Any] = dict.fromkeys(("judged", "violations", "good"), 0)
+def _totals(invariant: str, findings: Iterable[Finding], stream: str) -> Totals:
+    judged = good = violations = 0
     left_out = Counter[str]()
-    first: dict[str, dict[str, Any] | None] = {"proof": None, "harm": None}
+    proof: Finding | None = None
+    harm: Finding | None = None
     whys = []
     for finding in findings:
-        totals["judged"] += finding.judged
-        totals["good"] += finding.ok is True
-        totals["violations"] += finding.ok is False
+        judged += finding.judged
+        good += finding.ok is True
+        violations += finding.ok is False
         if finding.ok is None:
             whys.append(finding.what or "")
-        elif not finding.ok or finding.exemption is not None:
-            kind = "harm" if finding.ok else "proof"
-            left_out.update([finding.exemption] if finding.ok and finding.exemption is not None else [])
-            evidence = [{"table": proof.table, "row": proof.row} for proof in finding.evidence]
-            proof = {"at_ms": finding.at_ms, "stream": stream, "what": finding.what, "evidence": evidence}
-            first[kind] = min(filter(None, (first[kind], proof)), key=_order)
-    return totals | first | {"left_out": sorted(left_out.items()), "why": min(whys, default=None)}
+        elif not finding.ok:
+            proof = finding if proof is None else min(proof, finding, key=_order)
+        elif finding.exemption is not None:
+            left_out[finding.exemption] += 1
+            harm = finding if harm is None else min(harm, finding, key=_order)
+    return Totals(
+        invariant=invariant,
+        stream=stream,
+        judged=judged,
+        violations=violations,
+        good=good,
+        left_out=left_out,
+        proof=proof,
+        harm=harm,
+        why=min(whys, default=None),
+    )
 
 
-def _order(proof: TableRow) -> tuple[Any, ...]:
+def _order(finding: Finding) -> tuple[Any, ...]:
     """The first proof is the earliest one; one without a time comes before."""
-    rows = [(evidence["table"], evidence["row"]) for evidence in proof["evidence"] or ()]
-    time = (proof["at_ms"] is not None, proof["at_ms"] or 0)
-    return *time, proof["stream"] or "", proof["what"] or "", rows
+    time = (finding.at_ms is not None, finding.at_ms or 0)
+    return *time, finding.what or "", [(each.table, each.text) for each in finding.evidence]
 
 
-def verdict_of(name: str, entry: Any, totals: TableRows) -> dict[str, Any]:
-    """The verdict on one invariant from its `Totals`."""
-    judged, violations, good = (sum(row[column] for row in totals) for column in ("judged", "violations", "good"))
-    proof = min((row["proof"] for row in totals if row["proof"] is not None), key=_order, default=None)
-    harm = min((row["harm"] for row in totals if row["harm"] is not None), key=_order, default=None)
-    why = min((row["why"] for row in totals if row["why"] is not None), default=entry.no_data)
-    left_out = Counter[str]()
-    for row in totals:
-        left_out.update(dict(row["left_out"]))
-    exceptions = _exceptions(getattr(entry, "exempt", ""), left_out)
+def verdict_of(name: str, entry: Invariant, totals: Sequence[Totals]) -> Verdict:
+    """The verdict on one invariant from what its findings come to in each stream."""
+    totals = sorted(totals, key=lambda each: each.stream)
+    violations, good = sum(each.violations for each in totals), sum(each.good for each in totals)
+    first, harm = _first(each.proof for each in totals), _first(each.harm for each in totals)
+    left_out = sum((Counter(each.left_out) for each in totals), Counter[str]())
+    exceptions = _exceptions(entry.exempt, left_out)
     what = None
-    if proof is not None:
-        what = proof["what"]
+    if first is not None:
+        what = first.what
     elif harm is not None:
-        what = f"left out: {exceptions}; the first: {harm['what']}"
+        what = f"left out: {exceptions}; the first: {harm.what}"
     elif not good:
-        what = why
-    first = proof or harm
-    return {
-        "invariant": name,
-        "title": getattr(entry, "title", ""),
-        "statement": entry.statement,
-        "verdict": "violated" if violations else "ok" if good else "unknown",
-        "judged": judged,
-        "violations": violations,
-        "left_out": left_out.total(),
-        "exceptions": exceptions,
-        "what": what,
-        "evidence": None if first is None else first["evidence"],
-    }
+        what = min((each.why for each in totals if each.why is not None), default=entry.no_data)
+    evidence = tuple((first or harm or Finding(None)).evidence)
+    clocks = [each.row[column] for each in evidence for column in each.row if column.endswith("_ms")]
+    return Verdict(
+        invariant=name,
+        title=entry.title,
+        statement=entry.statement,
+        verdict="violated" if violations else "ok" if good else "unknown",
+        judged=sum(each.judged for each in totals),
+        violations=violations,
+        left_out=left_out.total(),
+        exceptions=exceptions,
+        what=what and with_moments(what, clock_ms=max(filter(None, clocks), default=None)),
+        evidence=evidence,
+    )
+
+
+def _first(findings: Iterable[Finding | None]) -> Finding | None:
+    """The earliest finding; of several at one time the first."""
+    known = [finding for finding in findings if finding is not None]
+    return min(known, key=lambda finding: (finding.at_ms is not None, finding.at_ms or 0), default=None)
 
 
 def _exceptions(exempt: str, left_out: Mapping[str, int]) -> str | None:
@@ -299,7 +489,7 @@ def time_text(time_ms: int | None) -> str:
 
 def span_text(length_ms: int | None) -> str:
     """A duration in a phrase."""
-    return "unknown" if length_ms is None else f"{grouped(length_ms)} ms"
+    return "unknown" if length_ms is None else exactly(length_ms)
 
 
 def name_text(name: object) -> str:

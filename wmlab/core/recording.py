@@ -8,10 +8,13 @@ they are given as dicts.
 from __future__ import annotations
 
 import difflib
+import gc
 import html
 import itertools
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +28,6 @@ from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import RecordingError, UnknownNameError, WmlabError, unknown_attribute
-from wmlab.core.garbage import rare_collections
 from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
 from wmlab.core.words import grouped, shown
@@ -58,8 +60,6 @@ class Recording:
 
     kind: ClassVar[str] = ""
     schemas: ClassVar[Mapping[str, pa.Schema]] = MappingProxyType({})
-    derivable: ClassVar[frozenset[str]] = frozenset()
-    """Tables whose rows follow from the others, so that a run may leave rows out."""
 
     def __init_subclass__(cls, *, kind: str, schemas: Mapping[str, pa.Schema]) -> None:
         cls.kind, cls.schemas = kind, MappingProxyType(dict(schemas))
@@ -185,6 +185,10 @@ class Recording:
     def table(self, name: str) -> pa.Table:
         """The table `name` in its schema; raises `RecordingError` for an unknown name."""
         return self.tables[self._known(name)]
+
+    def complete(self, name: str) -> pa.Table:
+        """The table `name` with the rows that a run leaves out because they follow from others; raises as `table`."""
+        return self.table(name)
 
     def chunks(self, name: str, *columns: str) -> Iterable[pa.Table]:
         """Some columns of the table `name`, part by part; a table on disk is read again each time, and not kept.
@@ -378,8 +382,66 @@ def recorded(
     Raises `ScenarioError` for a run that cannot fit in memory, `RecordingError` for a path that is taken.
     """
     scenario.estimate().require_room()
-    target = None if path is None else storage.require_free(path)
+    target = None if path is None else storage.writable_path(path)
     with rare_collections():
         tables = run(target)
     made = kind.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
     return made if path is None else made.save(path)
+
+
+_RARE: Final = (50_000, 20, 100)
+"""The thresholds of the garbage collector during a run, in objects and in collections of the younger generation."""
+_thresholds_lock: Final = threading.Lock()
+_thresholds: Final[list[tuple[int, int, int]]] = []
+"""The thresholds from before each of the runs that are being made; the first are those of the process."""
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Let the garbage collector look rarely until the block ends, in any thread.
+
+    A run makes millions of rows that stay, and hardly any cycles. Looking at all of them again and again takes up to
+    half of a long run.
+    """
+    with _thresholds_lock:
+        _thresholds.append(gc.get_threshold())
+        if 0 < _thresholds[-1][0] < _RARE[0]:
+            gc.set_threshold(*_RARE)
+    try:
+        yield
+    finally:
+        with _thresholds_lock:
+            before = _thresholds[0] if len(_thresholds) == 1 else None
+            del _thresholds[-1]
+            if before is not None:
+                gc.set_threshold(*before)
+
+
+def as_streams(recordings: Mapping[str, Recording], *, name: str) -> Recording:
+    """Several recordings as one of that name: each is a stream of it, called as the mapping calls the recording.
+
+    It has every table that names the stream of each row, whole; rows about no stream are left out, and it has no
+    scenario. Raises `RecordingError` for no recordings, for recordings of different kinds, and for one of several
+    streams.
+    """
+    remedy = "give one or more recordings of streams, of dataflows or of query plans, by their names."
+    made = of_one_kind(recordings.values(), remedy=remedy)
+    tables = {
+        table: pa.concat_tables([_renamed(recording, table, stream) for stream, recording in recordings.items()])
+        for table, schema in made.schemas.items()
+        if "stream" in schema.names
+    }
+    return made.from_tables(tables, name=name)
+
+
+def _renamed(recording: Recording, table: str, stream: str) -> pa.Table:
+    """The rows of a table that are about the stream of a recording, under another name of the stream."""
+    rows = recording.table(table)
+    rows = rows.filter(pc.is_valid(rows["stream"]))
+    if len(names := sorted(rows["stream"].unique().to_pylist())) > 1:
+        raise RecordingError(
+            f"The recording {recording.name!r} has several streams: {', '.join(names)}.",
+            remedy="give recordings of one stream each.",
+        )
+    index = rows.schema.get_field_index("stream")
+    return rows.set_column(index, rows.schema.field(index), pa.array([stream] * rows.num_rows, pa.string()))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import Piece
-from wmlab.core.words import counted, grouped, is_instant, is_short, rounded, span
+from wmlab.core.words import counted, grouped, is_instant, is_short, rounded
 
 BoundSteps = Sequence[tuple[int, int | None]]
 """Clock and bound (ms) by row, None while it is unknown; a row holds to the next, the last one is the end of the run.
@@ -139,14 +139,14 @@ def with_lag(bound: str, lag: Lag) -> dict[str, Number]:
 
 
 def measures_as_text(rows: Sequence[RunValues]) -> list[tuple[str, ...]]:
-    """The rows as text; a measure in ms has its unit in its name, or from ten minutes on in its values."""
+    """The rows as text; a measure in ms has its unit in its name, or from 100 s on in its values."""
     written = []
     for name, values in rows:
         known = [round(value) for value in values if name.endswith(_IN_MS) and value is not None]
         if is_short(*known):
             written.append((name, *map(_text, values)))
         else:
-            times = ("–" if value is None else span(round(value), beside_ms=max(known)) for value in values)
+            times = ("–" if value is None else rounded(value) for value in values)
             written.append((name.removesuffix(_IN_MS), *times))
     return written
 

@@ -41,11 +41,15 @@ _UNTIL_EXIT: Final[list[Scratch]] = []
 
 
 class Scratch:
-    """A hidden directory on the file system of `beside` (None: that of temporary files), while this exists."""
+    """A hidden directory on the file system of `beside` (None: that of temporary files), while this exists.
+
+    Everything is written there first: what is finished is renamed, and what is not is gone with it.
+    """
 
     def __init__(self, beside: Path | None) -> None:
-        above = None if beside is None else next(parent for parent in beside.parents if parent.exists())
-        self.path = Path(tempfile.mkdtemp(prefix=".wmlab.", suffix=".partial", dir=above))
+        above = Path(tempfile.gettempdir()) if beside is None else _nearest_directory(beside)
+        self.path = above / f".wmlab.{secrets.token_hex(4)}.partial"
+        self.path.mkdir()
         self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def keep(self) -> None:
@@ -190,48 +194,54 @@ def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overw
     empty for an instant. On any failure the name is as it was before and no partial directory remains.
     Raises `RecordingError` if something stands in the way or the files cannot be written.
     """
-    target = files.as_path(path, RecordingError).resolve()
-    if target.exists():
-        _require_replaceable(target, overwrite=overwrite)
-    partial = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
+    target = writable_path(path, overwrite=overwrite)
+    scratch: Scratch | None = None
     try:
-        partial.mkdir(parents=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Scratch(target)
         for name, _ in manifest.rows:
-            (partial / name).mkdir()
+            (scratch.path / name).mkdir()
             stored = tables.in_scratch(name)
-            if stored is None:
-                _write_table(partial / name / PART_FILE, tables[name])
-            else:
-                _take_over(stored.file, partial / name / PART_FILE)
-        with (partial / MANIFEST_FILE).open("w", encoding="utf-8", newline="\n") as file:
-            file.write(manifest.to_json())
-            _flush(file)
-        _rename_into(partial, target)
+            _put(scratch.path / name / PART_FILE, tables[name] if stored is None else stored)
+        (scratch.path / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8", newline="\n")
+        _to_disk(scratch.path / MANIFEST_FILE)
+        _rename_into(scratch.path, target)
     except OSError as failure:
         raise RecordingError(
             f"the recording cannot be written to {target}: {failure}.",
             remedy="choose a directory that you may write to, with room for the recording.",
         ) from failure
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if scratch is not None:
+            scratch.remove()
     return target
 
 
-def require_free(path: str | Path) -> Path:
-    """The absolute path of a recording that is to be written to `path`, where nothing may stand yet.
+def writable_path(path: str | Path, *, overwrite: bool = False) -> Path:
+    """The absolute path of a recording that is to be written to `path`.
 
-    Raises `RecordingError` if it cannot be.
+    Raises `RecordingError` if nothing can be written there, or if something is there already; with `overwrite`, if that
+    is not a recording or holds more than one.
     """
     target = files.as_path(path, RecordingError).resolve()
     if target.exists():
-        raise RecordingError(f"{target} exists already.", remedy="choose another path, or move it away.")
-    above = next(parent for parent in target.parents if parent.exists())
+        if not overwrite:
+            raise RecordingError(
+                f"{target} exists already.", remedy="choose another path, move it away, or save with overwrite=True."
+            )
+        _require_nothing_else(target)
+    above = _nearest_directory(target)
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
         raise RecordingError(
             f"the recording cannot be written to {target}: {above} is no directory that can be written to.",
             remedy="choose a directory that you may write to.",
         )
     return target
+
+
+def _nearest_directory(path: Path) -> Path:
+    """The lowest of the directories above a path that exists."""
+    return next(parent for parent in path.parents if parent.exists())
 
 
 def manifest_at(path: str | Path) -> tuple[Path, Manifest]:
@@ -304,20 +314,16 @@ def columns_in_words(schema: pa.Schema) -> str:
     return ", ".join(f"{column.name} {column.type}{' or null' if column.nullable else ''}" for column in schema)
 
 
-def _write_table(target: Path, table: pa.Table) -> None:
-    with target.open("wb") as file:
+def _put(file: Path, table: pa.Table | StoredTable) -> None:
+    """Write a table; one that is finished on disk gets a second name, or is copied where it cannot have one."""
+    if isinstance(table, pa.Table):
         pq.write_table(table, file, row_group_size=schemas.ROW_GROUP, **_parquet_options(table.schema))
-        _flush(file)
-
-
-def _take_over(source: Path, target: Path) -> None:
-    """A second name for a finished file, or a copy where there is none."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-    with target.open("rb") as file:
-        _flush(file)
+    else:
+        try:
+            os.link(table.file, file)
+        except OSError:
+            shutil.copyfile(table.file, file)
+    _to_disk(file)
 
 
 def _parquet_options(schema: pa.Schema) -> dict[str, Any]:
@@ -333,10 +339,10 @@ def _parquet_options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _flush(file: Any) -> None:
-    """To the disk before the rename: a power cut must not leave a whole name with empty files."""
-    file.flush()
-    os.fsync(file.fileno())
+def _to_disk(file: Path) -> None:
+    """Before the rename: a power cut must not leave a whole name with empty files."""
+    with file.open("r+b") as written:
+        os.fsync(written.fileno())
 
 
 def _rename_into(partial: Path, target: Path) -> None:
@@ -353,10 +359,8 @@ def _rename_into(partial: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _require_replaceable(target: Path, *, overwrite: bool) -> None:
-    """Only a recording may be overwritten, and only one that holds nothing else."""
-    if not overwrite:
-        raise RecordingError(f"{target} exists already.", remedy="choose another path, or pass overwrite=True.")
+def _require_nothing_else(target: Path) -> None:
+    """Raise `RecordingError` unless there is a recording at `target`, and nothing else."""
     try:
         content = Manifest.require_ours(_manifest_text(target), where=str(target / MANIFEST_FILE))
     except RecordingError as foreign:

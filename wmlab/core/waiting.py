@@ -1,11 +1,11 @@
-"""What a person who waits is told: whether there is one, and one line about what is being waited for."""
+"""A line on the screen while a slow step runs; shown only if somebody is watching."""
 
 from __future__ import annotations
 
 import contextvars
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -42,7 +42,16 @@ def waiting_for(what: str) -> Iterator[None]:
     if not is_interactive() or not _said.acquire(blocking=False):
         yield
         return
-    show, remove = _line_of_notebook(what) if hasattr(get_ipython(), "kernel") else _line_of_terminal(what)
+    handle: Any = DisplayHandle() if hasattr(get_ipython(), "kernel") else None  # type: ignore[no-untyped-call]
+    appeared = threading.Event()
+
+    def show() -> None:
+        appeared.set()
+        if handle is None:
+            print(f"{what} ...", end="", file=sys.stderr, flush=True)
+        else:
+            handle.display({"text/plain": f"{what} ..."}, raw=True)
+
     # What a notebook displays belongs to the cell that runs in this context.
     context = contextvars.copy_context()
     timer = threading.Timer(SAID_AFTER_S, context.run, [show])
@@ -53,38 +62,12 @@ def waiting_for(what: str) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-        remove()
+        if appeared.is_set() and handle is None:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        elif appeared.is_set():
+            handle.update({"text/html": "", "text/plain": ""}, raw=True)
         _said.release()
 
 
 _said: Final = threading.Lock()
 """Held while a line is displayed or due."""
-
-
-def _line_of_notebook(what: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
-    displayed = []
-
-    def show() -> None:
-        displayed.append(True)
-        handle.display({"text/plain": f"{what} ..."}, raw=True)
-
-    def remove() -> None:
-        if displayed:
-            handle.update({"text/html": "", "text/plain": ""}, raw=True)
-
-    return show, remove
-
-
-def _line_of_terminal(what: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    displayed = []
-
-    def show() -> None:
-        displayed.append(True)
-        print(f"{what} ...", end="", file=sys.stderr, flush=True)
-
-    def remove() -> None:
-        if displayed:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-    return show, remove

@@ -1,4 +1,8 @@
-"""How answers write times, durations and lists: exact numbers in groups of three, instants as UTC.
+"""How answers write times, durations and lists: numbers in groups of three, instants as UTC.
+
+One rule decides the unit of a duration, and of a time of a clock that begins at 0: milliseconds below a second, seconds
+below 100, and then minutes, hours and days. `exactly` and `moment` write all digits, `rounded` and `clock_words` what
+a sentence needs. Tables whose heads name the unit have plain numbers.
 
 A number of milliseconds since 1970 cannot be told from a duration by itself if it is small or negative. So a column is
 read as a whole: it has instants if all its values lie after 1973, or if they are in the calendar and the clock of the
@@ -22,7 +26,8 @@ SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
-_LONG_MS: Final = 10 * MINUTE_MS
+_LONG_MS: Final = 100 * SECOND_MS
+"""From here on a duration is written in minutes, hours and days."""
 _LONGEST: Final = 200
 TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
 """What stands on both sides of a time in a text that Spark wrote; no name of a scenario has it."""
@@ -55,17 +60,22 @@ def since_1970_ms(instant: datetime) -> int:
     return (instant - _EPOCH) // timedelta(milliseconds=1)
 
 
-def moment(time_ms: int | None, *, beside_ms: int = 0, clock_ms: int | None = None) -> str:
-    """A time: "29 400 ms"; from ten minutes on, or with such a time, "12 min 5.25 s", from one hour on to the second,
-    "2 d 5 h 12 min 49 s"; or "2013-01-05 17:32:00 UTC" for ms since 1970.
+def instant_ms(text: str) -> int:
+    """A date of ISO 8601 in ms since 1970, rounded down; UTC without a zone. Raises `ValueError` for another text."""
+    instant = datetime.fromisoformat(text.strip())
+    return since_1970_ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
-    `clock_ms` is a time of the clock of the same run: if that is an instant, this is one, too. "unknown" for None.
+
+def moment(time_ms: int | None, *, clock_ms: int | None = None) -> str:
+    """A time with all its digits: "340 ms", "29.4 s", "12 min 5.25 s"; from one hour on to the second, "2 d 5 h 49 s".
+
+    It is "2013-01-05 17:32:00 UTC" for ms since 1970. `clock_ms` is a time of the clock of the same run: if that is an
+    instant, this is one, too. "unknown" for None.
     """
     if time_ms is None:
         return "unknown"
     if not is_instant([time_ms], clock=[clock_ms]):
-        cut_to_ms = 1 if abs(time_ms) < HOUR_MS else SECOND_MS
-        return f"{grouped(time_ms)} ms" if is_short(time_ms, beside_ms) else _in_units(time_ms, cut_to_ms=cut_to_ms)
+        return exactly(time_ms) if abs(time_ms) < HOUR_MS else _in_units(time_ms, cut_to_ms=SECOND_MS)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
     instant = utc(time_ms)
     return f"{instant.year:04}-{instant:%m-%d %H:%M:%S}{fraction} UTC"
@@ -83,36 +93,37 @@ def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     return rounded(time_ms) if is_short(time_ms) else _in_units(time_ms, cut_to_ms=SECOND_MS)
 
 
-def exact_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
-    """A time that must not be rounded, since something waits for it: "340 ms", "10.3 s", "12 min 5.25 s", an instant.
-
-    None: "unknown". `clock_ms` is a time of the clock of the same run, as for `moment`.
-    """
-    if time_ms is None or not is_short(time_ms) or is_instant([time_ms], clock=[clock_ms]):
-        return moment(time_ms, clock_ms=clock_ms)
-    return _in_seconds(time_ms)
-
-
-def _in_seconds(time_ms: int) -> str:
-    """Milliseconds below a second, else seconds with all their digits."""
-    if abs(time_ms) < SECOND_MS:
-        return f"{grouped(time_ms)} ms"
-    return ("−" if time_ms < 0 else "") + f"{abs(time_ms) / SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"
-
-
 def bare(time_ms: int, *, clock_ms: int | None = None) -> str:
-    """A time where its unit need not be said: "29 400", or as `moment` writes it from ten minutes on."""
+    """A time as `moment` writes it, without the unit below a second: "400", "29.4 s"."""
     return moment(time_ms, clock_ms=clock_ms).removesuffix(" ms")
 
 
 def is_short(*lengths_ms: int) -> bool:
-    """Whether these durations, or times of a clock, are written in ms: all are below ten minutes."""
+    """Whether these durations, or times of a clock, are all below 100 seconds: a table has them in ms."""
     return max(map(abs, lengths_ms), default=0) < _LONG_MS
 
 
 def exactly(length_ms: int) -> str:
-    """A duration that must not be cut, because it tells one thing from another: "29 400 ms", "45 min", "2 h 0.5 s"."""
-    return f"{grouped(length_ms)} ms" if is_short(length_ms) else _in_units(length_ms, cut_to_ms=1)
+    """A duration with all its digits: "340 ms", "29.4 s", "2 min 48 s", "2 h 0.5 s"."""
+    if abs(length_ms) >= _LONG_MS:
+        return _in_units(length_ms, cut_to_ms=1)
+    sign, size_ms = "−" if length_ms < 0 else "", abs(length_ms)
+    if size_ms < SECOND_MS:
+        return f"{sign}{size_ms} ms"
+    return f"{sign}{size_ms / SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"
+
+
+def rounded(length_ms: float) -> str:
+    """A duration that was measured: "400 ms", "24.0 s"; from 100 s on cut to two units, "2 min 48 s", "1 d 5 h"."""
+    size_ms, sign = abs(round(length_ms)), "−" if length_ms < 0 else ""
+    if size_ms < SECOND_MS:
+        return f"{sign}{size_ms} ms" if size_ms else "0 s"
+    tenths = (size_ms + 50) // 100
+    if tenths < _LONG_MS // 100:
+        return f"{sign}{tenths // 10}.{tenths % 10} s"
+    size_ms = max(size_ms, _LONG_MS)
+    cut_to_ms = HOUR_MS if size_ms >= DAY_MS else MINUTE_MS if size_ms >= HOUR_MS else SECOND_MS
+    return sign + _in_units(size_ms, cut_to_ms=cut_to_ms)
 
 
 def _in_units(time_ms: int, *, cut_to_ms: int) -> str:
@@ -132,8 +143,8 @@ def with_moments(text: str, *, clock_ms: int | None = None) -> str:
     If one of them is an instant, or `clock_ms`, they all are.
     """
     times = [int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)]
-    instant_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
-    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=instant_ms), text)
+    found_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
+    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=found_ms), text)
 
 
 _INSIDE_A_NUMBER: Final = re.compile(
@@ -161,34 +172,6 @@ def wrapped(text: str, *, width: int = 100) -> str:
         wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
     )
     return "\n".join(chain.from_iterable(lines)).replace("\0", " ")
-
-
-def span(length_ms: int, *, beside_ms: int = 0) -> str:
-    """A duration, exact: "400 ms", "24.037 s"; or from ten minutes on, cut to two units, "25 min 4 s", "1 d 5 h".
-
-    What was measured is written by `rounded`, to a tenth of a second. Next to a duration or a time of the clock
-    `beside_ms` of ten minutes or more, the form of two units begins at one minute, and what is shorter is rounded:
-    "5 min 17 s", "56.4 s". Instants, which are exact, change nothing.
-    """
-    if is_instant([beside_ms]):
-        beside_ms = 0
-    if abs(beside_ms) >= _LONG_MS and abs(length_ms) < MINUTE_MS:
-        return rounded(length_ms)
-    if is_short(length_ms, beside_ms):
-        return _in_seconds(length_ms)
-    size_ms = abs(length_ms)
-    cut_to_ms = HOUR_MS if size_ms >= DAY_MS else MINUTE_MS if size_ms >= HOUR_MS else SECOND_MS
-    return _in_units(length_ms, cut_to_ms=cut_to_ms)
-
-
-def rounded(length_ms: int) -> str:
-    """A duration next to a chart, whose axes have seconds: "400 ms", "24.0 s"; as `span` from ten minutes on."""
-    if length_ms < 0:
-        return f"−{rounded(-length_ms)}"
-    if length_ms < SECOND_MS:
-        return f"{length_ms} ms" if length_ms else "0 s"
-    tenths = (length_ms + 50) // 100
-    return f"{tenths // 10}.{tenths % 10} s" if tenths < _LONG_MS // 100 else span(max(length_ms, _LONG_MS))
 
 
 def listed(names: Sequence[str], *, most: int | None = None, rest: str = "more") -> str:

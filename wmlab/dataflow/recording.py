@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
+
 from wmlab.core.ablation import ablate
-from wmlab.core.answers import Verdicts
-from wmlab.core.invariants import check_in_memory
+from wmlab.core.invariants import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
@@ -16,6 +17,7 @@ from wmlab.dataflow.answers.job import Ran
 from wmlab.dataflow.answers.permutations import results as permutations
 from wmlab.dataflow.answers.results import results
 from wmlab.dataflow.answers.sentences import failure_of
+from wmlab.dataflow.checks.steps import all_steps
 from wmlab.dataflow.run_measures import measures
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.scenario.query import vertices_of_query
@@ -28,7 +30,6 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     """Everything that happened in a dataflow."""
 
     __slots__ = ("_ran",)
-    derivable = frozenset({"coalescing"})
 
     @property
     def dataflow(self) -> Dataflow:
@@ -49,6 +50,14 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """As `Recording.save`."""
         return Recording.save(self, path, overwrite=overwrite).running(self.ran)
 
+    def complete(self, name: str) -> pa.Table:
+        """As `Recording.complete`: of `coalescing` also the steps of the levels with one input."""
+        if name != "coalescing":
+            return self.table(name)
+        names = ("items", "queues", "coalescing")
+        steps = all_steps(*(self.table(table).to_pylist(maps_as_pydicts="strict") for table in names))
+        return pa.Table.from_pylist(steps, self.schemas[name])
+
     def _origin(self) -> str:
         """Also what sources have not read of what had arrived: such a run says little about watermarks."""
         rows = self.table("incidents").to_pylist()
@@ -65,12 +74,11 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
 
         It needs no Spark: the rules run in memory. K16, on what a run comes to at rest, is judged if it is named. A
         verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for a
-        name that is none. A Spark session before the names, as in the version before, is not used, which the answer
-        notes; the next version refuses it.
+        name that is none.
         """
         from wmlab.dataflow.checks import in_memory
 
-        return replace(check_in_memory(in_memory, self, only), failure=failure_of(self))
+        return replace(in_memory(self, *only), failure=failure_of(self))
 
     def coalesced(self, spark: Any = None) -> Any:
         """The coalesced watermarks after every step of the coalescers, as a Spark DataFrame.
@@ -111,9 +119,9 @@ def sql(query: str, *sources: Source, name: str = "query", **settings: Any) -> D
     >>> from wmlab.dataflow import Source, sql
     >>> rows = Source("my_stream", columns=["time1"], rows=[[0], [4_000], [5_000]], times="time1", ends=True)
     >>> sql("select window_end, count(*) from tumble(my_stream, descriptor(time1), 5 seconds) group by 1", rows)
-    Dataflow 'query' (design, none, 120 s)
+    Dataflow 'query' (design, none, 2 min)
       my_stream: source (3 rows); key 0: time1
-      window: window of my_stream (count() over 5 000 ms of time1); key 0: end
+      window: window of my_stream (count() over 5 s of time1); key 0: end
       select: map of window (window_end = end, count); key 0: window_end
       out: sink of select (results)
     """

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from wmlab.core.errors import EngineError
 from wmlab.core.files import as_path, read_text
-from wmlab.core.words import listed, shown
+from wmlab.core.words import instant_ms, listed, shown
 from wmlab.engines.collected import lines_of, samples_of_text
-from wmlab.engines.tables import Engine, Line, instant_ms
+from wmlab.engines.tables import Engine, Line
 
 _MOST_BYTES: Final = 256 * 2**20
 """How large a file of lines may be."""

@@ -11,14 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from html import unescape
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from wmlab.core.schemas import FLAG, LONG, REAL, TEXT, column, table
-from wmlab.core.words import since_1970_ms
+from wmlab.core.words import instant_ms
 
 Engine = Literal["flink", "spark"]
 Line = Mapping[str, Any]
@@ -247,8 +246,3 @@ def _titled(names: Sequence[str]) -> list[str]:
 
 def _spark_time(text: str | None) -> int | None:
     return None if text is None else instant_ms(text)
-
-
-def instant_ms(text: str) -> int:
-    """A time as Spark writes it, "2023-11-14T22:13:29.000Z", in ms since 1970."""
-    return since_1970_ms(datetime.fromisoformat(text))

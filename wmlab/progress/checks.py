@@ -17,14 +17,12 @@ Source: "Watermarking and Progress"; wmlab's own list of what it guarantees; ups
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import (
     Derived,
     Evidence,
@@ -32,13 +30,15 @@ from wmlab.core.invariants import (
     Invariant,
     TableRow,
     TableRows,
+    Totals,
+    Verdicts,
+    chosen_of,
     invariant,
-    judged_in_memory,
     name_text,
     of_one_stream,
     time_text,
     totals_of,
-    with_liveness,
+    verdicts_of,
 )
 from wmlab.core.recording import Recording
 from wmlab.progress.model.chunks import MEANING, CompletenessRule
@@ -199,11 +199,11 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
     `only` names those that are judged; without names, all of `INVARIANTS` are. Raises `ModelError` for a name that is
     none.
     """
-    chosen = with_liveness(INVARIANTS, LIVENESS, only)
-    return judged_in_memory(recording.name, chosen, partial(_totals, recording), only)
+    chosen = chosen_of(INVARIANTS, LIVENESS, only)
+    return verdicts_of(recording.name, chosen, _totals(recording, chosen))
 
 
-def _totals(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+def _totals(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[Totals]:
     """The `Totals` of each chosen invariant and each query."""
     inputs = inputs_of(tracker_rules_of(recording) or ProgressRules())
     buffers: pa.Table = recording.table("buffers")

@@ -18,7 +18,7 @@ from wmlab.core.charts.chart import the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, counted, grouped, in_mermaid, span
+from wmlab.core.words import bare, counted, exactly, grouped, in_mermaid
 from wmlab.progress.scenario import (
     SCAN,
     SINK,
@@ -169,8 +169,8 @@ class _Drawing:
     def _windows(self, heads: Sequence[_Head], windows: Windowing, name: str) -> list[_Head]:
         """Windows, into which each pipeline before them builds; the probe side begins a pipeline."""
         title = "Join" if isinstance(windows, Join) else "Aggregation"
-        slide = [] if windows.slide_ms is None else [f"slide {span(windows.slide_ms)}"]
-        size = [f"size {span(windows.size_ms)}", *slide]
+        slide = [] if windows.slide_ms is None else [f"slide {exactly(windows.slide_ms)}"]
+        size = [f"size {exactly(windows.size_ms)}", *slide]
         builds = [
             self._step([head for head in heads if head.node == node], f"{title} Build", size, name)[0].node
             for node in dict.fromkeys(head.node for head in heads)

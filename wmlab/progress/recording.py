@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wmlab.core.ablation import ablate
-from wmlab.core.answers import Verdicts
-from wmlab.core.invariants import check_in_memory
+from wmlab.core.invariants import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.progress.answers import blocking_origins_at, explain_plan
@@ -31,12 +30,11 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
         It needs no Spark: the rules run in memory. N12, on what a run comes to at rest, is judged if it is named. A
         verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for a
-        name that is none. A Spark session before the names, as in the version before, is not used, which the answer
-        notes; the next version refuses it.
+        name that is none.
         """
         from wmlab.progress.checks import in_memory
 
-        return check_in_memory(in_memory, self, only)
+        return in_memory(self, *only)
 
 
 def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:

@@ -29,7 +29,7 @@ from wmlab.core.arguments import the_duration
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, rounded, span
+from wmlab.core.words import counted, exactly, grouped, rounded
 from wmlab.strategies.model.percentiles import within
 from wmlab.strategies.model.strategy import END, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -171,7 +171,9 @@ class Idleness(Answer):
         anyway = anyway if self.late_anyway else ""
         if not len(self.late_below_ms):
             longest_ms = int(self.silences_ms[-1])
-            return f"no idle timeout makes any late, not even one below {span(longest_ms)}, the longest silence{anyway}"
+            return (
+                f"no idle timeout makes any late, not even one below {exactly(longest_ms)}, the longest silence{anyway}"
+            )
         few, none = self.timeout_ms(_FEW), self.timeout_ms(0)
         if few == none:
             return f"{self._timeout_in_words(none)}{anyway}"
@@ -185,7 +187,7 @@ class Idleness(Answer):
         return f", most of them of {name}" if several else ""
 
     def _timeout_in_words(self, timeout_ms: int) -> str:
-        return f"an idle timeout of {span(timeout_ms)} {self.does(timeout_ms)}"
+        return f"an idle timeout of {exactly(timeout_ms)} {self.does(timeout_ms)}"
 
     def does(self, timeout_ms: int) -> str:
         """What a timeout does on the log: the predicate of a sentence, "makes 3 late", and two further sentences."""

@@ -21,7 +21,7 @@ from wmlab.core.answers import Answer, pandas_frame
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import grouped, span
+from wmlab.core.words import exactly, grouped
 from wmlab.strategies.model.percentiles import within
 from wmlab.strategies.replay import as_trace, before, difference, group
 from wmlab.strategies.windows import Windows, windows_of
@@ -136,8 +136,8 @@ class LatenessCurve(Answer):
             return f"No record of {self.name!r} is {missed} for any bound{each}{order}."
         return (
             f"Of {grouped(self.rows)} records of {self.name!r}{each}, {late / self.rows:.3%} are {missed} for B = 0, "
-            f"at most 1% for B = {span(self.bound_ms(0.01))}, at most 0.1% for B = {span(self.bound_ms(0.001))}, and "
-            f"none for B = {span(int(self.lateness[-1]))}."
+            f"at most 1% for B = {exactly(self.bound_ms(0.01))}, "
+            f"at most 0.1% for B = {exactly(self.bound_ms(0.001))}, and none for B = {exactly(int(self.lateness[-1]))}."
         )
 
 

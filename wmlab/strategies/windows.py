@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from wmlab.core.arguments import the_duration
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
-from wmlab.core.words import exact_words, exactly, grouped, is_short
+from wmlab.core.words import exactly, grouped
 from wmlab.strategies.model.strategy import END
 from wmlab.strategies.replay import Log, PathOfX, difference
 
@@ -47,12 +47,12 @@ class Windows:
 
     def __str__(self) -> str:
         if self.gap_ms is not None:
-            text = f"sessions with a gap of {length_words(self.gap_ms)}"
+            text = f"sessions with a gap of {exactly(self.gap_ms)}"
         else:
-            text = f"windows of {length_words(self.size_ms or 0)}"
-            text += f" every {length_words(self.slide_ms)}" if self.slide_ms != self.size_ms and self.slide_ms else ""
+            text = f"windows of {exactly(self.size_ms or 0)}"
+            text += f" every {exactly(self.slide_ms)}" if self.slide_ms != self.size_ms and self.slide_ms else ""
         late_ms = self.allowed_lateness_ms
-        return f"{text} with an allowed lateness of {length_words(late_ms)}" if late_ms else text
+        return f"{text} with an allowed lateness of {exactly(late_ms)}" if late_ms else text
 
     def deadlines(self, event: Int64Array) -> Int64Array:
         """The largest X at which some window takes each record; of a session that of the record alone."""
@@ -66,11 +66,6 @@ class Windows:
         if self.gap_ms is not None:
             return _run_sessions(log, met, self).lost
         return self.deadlines(log.event) < met
-
-
-def length_words(length_ms: int) -> str:
-    """A length in words, exact: "500 ms", "7.5 s", "1 h"."""
-    return exact_words(length_ms) if is_short(length_ms) else exactly(length_ms)
 
 
 def windows_of(

@@ -9,10 +9,9 @@ from typing import Any, Literal, Never
 
 from tqdm.auto import tqdm
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import RecordingError, ScenarioError
-from wmlab.core.invariants import check_in_memory
+from wmlab.core.invariants import Verdicts
 from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
@@ -120,12 +119,11 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         It needs no Spark: the rules run in memory, and of the events one part at a time is there. I14, on what a run
         comes to at rest, is judged if it is named. So is I15, which is I6 for events with the time of the bound, too. A
         verdict says whether the invariant holds, and what it leaves out, and has the rows that prove a violation.
-        Raises `ModelError` for a name that is none. A Spark session before the names, as in the version before, is not
-        used, which the answer notes; the next version refuses it.
+        Raises `ModelError` for a name that is none.
         """
         from wmlab.streams.checks import in_memory
 
-        return check_in_memory(in_memory, self, only)
+        return in_memory(self, *only)
 
     def scrub(
         self,

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import ipywidgets as ui
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.arguments import the_moment
 from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.chart import save_as, share_of
@@ -20,6 +19,7 @@ from wmlab.core.charts.style import FONT, jupyter_style
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.charts.theme import PAGE_STYLE
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import Verdicts
 from wmlab.core.live_view import HIDES_THE_STILL, KeyGuard, display_live
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for

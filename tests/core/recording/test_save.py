@@ -74,11 +74,11 @@ def test_a_save_that_is_killed_or_that_the_disk_refuses_leaves_nothing(
 ):
     calls = iter(range(len(TABLES) + 1))
 
-    def flush(file):
+    def to_disk(file):
         if next(calls) == failing:
             raise failure
 
-    monkeypatch.setattr(storage, "_flush", flush)
+    monkeypatch.setattr(storage, "_to_disk", to_disk)
     with pytest.raises(raised, match=said):
         recording().save(tmp_path / "r")
     assert list(tmp_path.iterdir()) == []

@@ -257,3 +257,17 @@ def test_the_folders_of_jvms_that_are_gone_are_removed(tmp_path: Path, monkeypat
     jvm.communicate(b"\n")
     session.remove_abandoned_folders()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["wmlab-other", "wmlab-scratch-without-log"]
+
+
+def test_a_folder_that_a_jvm_writes_to_while_it_is_removed_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
+    home = tmp_path / "wmlab-scratch-ending"
+    home.mkdir()
+    with monkeypatch.context() as socket_comes:
+        socket_comes.setattr(session.shutil, "rmtree", lambda *_, **__: None)
+        session._remove_folder(home)
+    assert home.exists()
+    session.remove_abandoned_folders()
+    assert list(tmp_path.iterdir()) == []

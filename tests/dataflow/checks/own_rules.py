@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence, Set
 from operator import itemgetter
 from typing import Any
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import (
     Derived,
     Evidence,
     Finding,
     TableRow,
     TableRows,
+    Verdicts,
     invariant,
     name_text,
     totals_of,
@@ -320,4 +320,4 @@ def check(recording: Recording, *only: str) -> Verdicts:
     rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
     tables = {name: recording.table(name) for name in (*TABLES, "state", "calls")}
     values = {**DERIVED, "calls_of_instances": Derived(calls_of_instances), "rules": rules}
-    return Verdicts.of(recording.name, verdicts_of(chosen, totals_of(chosen, tables, values, recording.name)))
+    return verdicts_of(recording.name, chosen, totals_of(chosen, tables, values, recording.name))

@@ -11,8 +11,8 @@ import pytest
 from tests.dataflow.checks.dataflows import TABLES, Tables, altered, rows_of
 from tests.dataflow.checks.own_rules import OWN_RULES, check
 from wmlab import dataflow as flow
-from wmlab.core.answers import Verdict
 from wmlab.core.errors import ModelError
+from wmlab.core.invariants import Verdict
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks import INVARIANTS
 from wmlab.dataflow.recording import DataflowRecording
@@ -60,13 +60,6 @@ def test_all_is_well_in_a_sound_run() -> None:
 def test_an_unknown_invariant_is_refused() -> None:
     with pytest.raises(ModelError, match="no invariant 'I1'"):
         SOUND().check("I1")
-
-
-def test_a_session_of_spark_is_not_needed_which_the_answer_notes() -> None:
-    for session in (None, type("SparkSession", (), {})()):
-        verdicts = SOUND().check(session, "K1")
-        assert [one.invariant for one in verdicts] == ["K1"]
-        assert "check takes no Spark session any more" in verdicts.notes[0]
 
 
 @cache

@@ -87,6 +87,23 @@ def test_windows_after_a_watermark_that_goes_back_without_a_restart(mode: Mode) 
     assert driven.wm(4) == [(0, 4, "a", 1), ("wm", 0, 4)]
 
 
+def test_a_frame_that_a_restart_moves_beyond_64_bits_is_refused_as_a_row_there(mode: Mode) -> None:
+    driven = window(1, 1, mode)
+    driven.row(MAX - 1, "a")
+    assert driven.restarted(rule(1, 1, mode)).complete() == [(MAX - 1, MAX, "a", 1)]
+    with pytest.raises(JobFailedError, match=rf"into the window \[{MAX - 7}, {MAX + 3}\)") as failure:
+        driven.restarted(rule(10, 10, mode))
+    assert failure.value.reason == Reason.BEYOND_64_BITS
+
+
+def test_after_a_last_watermark_no_window_is_open_on_another_grid(mode: Mode) -> None:
+    driven = window(1, 1, mode)
+    driven.wm(MAX)
+    again = driven.restarted(rule(10, 10, mode))
+    again.row(MAX - 8, "a")
+    assert [drop.time for drop in again.drops] == [MAX - 8]
+
+
 def test_a_restart_of_sessions_takes_its_own_and_the_lowest_watermark() -> None:
     driven, other = sessions(), sessions()
     driven.row(20, "a")

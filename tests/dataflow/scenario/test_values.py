@@ -107,7 +107,7 @@ def test_deviations_are_named_one_by_one() -> None:
 
 def test_a_dataflow_prints_as_a_list_of_its_vertices() -> None:
     lines = repr(joined(faults=[flow.Restart(70)])).splitlines()
-    assert lines[0] == "Dataflow 'shop' (design, none, 120 s)"
+    assert lines[0] == "Dataflow 'shop' (design, none, 2 min)"
     assert lines[1] == "  orders: source (2 rows); key 0: t"
     assert lines[4] == "  count: window of join (count(), max(u) over 10 ms of t); key 0: end"
     assert lines[5:] == ["  out: sink of count (results)", "  fault: Restart(at_ms=70)"]

@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from wmlab.core.answers import Stragglers
-from wmlab.core.spark.log import of_log, stragglers
-from wmlab.core.stragglers import stragglers_over
+from wmlab.core.spark.log import of_log, stragglers, stragglers_over
 from wmlab.streams.answers.explain import BoundExplanation
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.streams.answers.runs import fault, mark, segment, written
 from tests.streams.everything import LENGTH_MS, everything, unread
-from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import Evidence, Verdict, Verdicts
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import StreamTables
 from wmlab.streams.answers.moment import read_states, violations
@@ -226,24 +226,24 @@ def test_a_group_that_did_not_read_and_a_stream_in_which_nothing_happened_are_re
         read_states(Recording.from_tables({"segments": [segment()]}, name="empty"), "orders")
 
 
-def verdict(invariant: str, *evidence: Proof, outcome: str = "violated") -> Verdict:
+def verdict(invariant: str, *evidence: Evidence, outcome: str = "violated") -> Verdict:
     said = {"statement": "the cut never moves back", "judged": 3, "violations": 1, "what": "it moved back"}
     return Verdict(invariant=invariant, verdict=outcome, evidence=evidence, **said)  # type: ignore[arg-type]
 
 
 def test_a_violation_is_at_the_last_row_of_its_evidence_in_the_stream() -> None:
     first = (
-        Proof("watermarks", {"stream": "orders", "seq": 1, "emitted_ms": 4_005}),
-        Proof("watermarks", {"stream": "orders", "seq": 2, "emitted_ms": 5_005}),
-        Proof("segments", {"stream": "orders", "segment_id": 0}),
+        Evidence("watermarks", {"stream": "orders", "seq": 1, "emitted_ms": 4_005}),
+        Evidence("watermarks", {"stream": "orders", "seq": 2, "emitted_ms": 5_005}),
+        Evidence("segments", {"stream": "orders", "segment_id": 0}),
     )
-    elsewhere = Proof("watermarks", {"stream": "payments", "emitted_ms": 4_005})
-    without_clock = Proof("segments", {"stream": "orders", "segment_id": 0})
+    elsewhere = Evidence("watermarks", {"stream": "payments", "emitted_ms": 4_005})
+    without_clock = Evidence("segments", {"stream": "orders", "segment_id": 0})
     found = Verdicts(
         "everything",
         (
             verdict("I3", *first),
-            verdict("I1", Proof("cycles", {"stream": "orders", "at_ms": 2_000})),
+            verdict("I1", Evidence("cycles", {"stream": "orders", "at_ms": 2_000})),
             verdict("I4", elsewhere),
             verdict("I5", without_clock),
             verdict("I6", first[0], outcome="unknown"),

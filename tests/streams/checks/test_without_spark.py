@@ -1,4 +1,4 @@
-"""A check runs without Spark, and has one part of the events in memory at a time; a session is accepted once more."""
+"""A check runs without Spark, and has one part of the events in memory at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.scenario_files import FOLDER
 from wmlab.core.errors import ModelError
@@ -57,18 +56,6 @@ def test_rules_that_take_nothing_of_the_events_do_not_read_them(
 ) -> None:
     monkeypatch.setattr(type(run.tables), "chunks", lambda *_: pytest.fail("the events are read"))
     assert [verdict.verdict for verdict in run.check("I1", "I9")] == ["ok", "ok"]
-
-
-def test_a_session_of_the_version_before_is_accepted_with_a_note(spark: SparkSession, run: StreamRecording) -> None:
-    plain = run.check("I1", "I2")
-    for given in (spark, None):
-        noted = run.check(given, "I1", "I2")  # type: ignore[arg-type]
-        assert noted == plain
-        assert noted.to_dict() == plain.to_dict()
-        (note,) = noted.notes
-        assert repr(noted).endswith(note)
-        assert f"<br>{note}</caption>" in noted._repr_html_()
-    assert plain.notes == ()
 
 
 @pytest.mark.parametrize("given", [["I1"], 1, "I99"], ids=repr)

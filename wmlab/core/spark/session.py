@@ -266,6 +266,13 @@ def _look_for_wmlab(spark: SparkSession, master: str) -> None:
         )
 
 
+def _remove_folder(home: Path) -> None:
+    """Remove the scratch folder of this process, or mark it as abandoned: its JVM still ends, and may add a socket."""
+    shutil.rmtree(home, ignore_errors=True)
+    if home.exists():
+        (home / _LOG).touch()
+
+
 def remove_abandoned_folders() -> None:
     """Remove the scratch folders of JVMs that are gone: a process that is killed does not remove its own.
 
@@ -300,7 +307,7 @@ def _embedded(master: str) -> SparkSession:
     if gateway is None or _log_file is None:
         remove_abandoned_folders()
         home = Path(tempfile.mkdtemp(prefix=_SCRATCH))
-        atexit.register(shutil.rmtree, home, ignore_errors=True)
+        atexit.register(_remove_folder, home)
     else:
         home = _log_file.parent
     if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):

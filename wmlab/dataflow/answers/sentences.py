@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, counted, exact_words, grouped, listed, rounded
+from wmlab.core.words import clock_words, counted, grouped, listed, moment, rounded
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
 from wmlab.dataflow.answers.state import HeldState
@@ -134,13 +134,13 @@ def _fault(holder: Holder) -> str:
     fault = holder.fault
     if fault is None:
         return ""
-    until = "on" if fault.until_ms is None else f"to {exact_words(fault.until_ms)}"
-    during = f"from {exact_words(fault.since_ms)} {until}"
+    until = "on" if fault.until_ms is None else f"to {moment(fault.until_ms)}"
+    during = f"from {moment(fault.since_ms)} {until}"
     return {
         "stalled": f"; {holder.queue_to or holder.vertex} stands still {during}",
         "silenced": f"; rows that would arrive {during} never do",
-        "delayed": f"; rows that would arrive {during} come {exact_words(fault.by_ms)} later",
-        "disordered": f"; rows that would arrive {during} come up to {exact_words(fault.by_ms)} later",
+        "delayed": f"; rows that would arrive {during} come {moment(fault.by_ms)} later",
+        "disordered": f"; rows that would arrive {during} come up to {moment(fault.by_ms)} later",
         "swallowed": f"; its filter rejects every row {during}",
     }[fault.kind]
 
@@ -179,7 +179,7 @@ def _taken(holders: Sequence[Holder]) -> str:
     until_ms = [stall.until_ms for stall in stalls if stall.until_ms is not None]
     if len(until_ms) < len(stalls):
         return ""
-    earliest = f", at {exact_words(max(until_ms))} at the earliest" if until_ms else ""
+    earliest = f", at {moment(max(until_ms))} at the earliest" if until_ms else ""
     verb = "takes" if len(takers) == 1 else "take"
     return f"when {listed(takers, most=_HOLDERS_NAMED, rest='others')} {verb} what is on the queue{earliest}"
 
@@ -203,7 +203,7 @@ def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
         if holder.needs_time is not None and column is not None:
             row = f"a row with {column} ≥ {run.time(holder.needs_time)}"
         elif holder.row_after_ms is not None:
-            row = f"a row after {exact_words(holder.row_after_ms)}"
+            row = f"a row after {moment(holder.row_after_ms)}"
         names.setdefault(row, []).append(holder.name)
     texts = []
     for row, senders in list(names.items())[:_HOLDERS_NAMED]:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from wmlab.core.answers import Answer, Cell, TableAnswer
-from wmlab.core.words import clock_words, counted, exact_words, grouped, is_instant, listed, rounded
+from wmlab.core.words import clock_words, counted, grouped, is_instant, listed, moment, rounded
 from wmlab.dataflow.answers.cause import Holder
 from wmlab.dataflow.answers.sentences import first, row_words
 from wmlab.dataflow.answers.state import HeldState
@@ -46,7 +46,7 @@ class DroppedRow:
             late = f"; the watermark that decided had come at {clock_words(self.passed_ms)}, {before} before it"
         # Its limit comes from other rows, which have dates where the clock of the run has none.
         clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
-        time, limit = (exact_words(value, clock_ms=clock_ms) for value in (self.time, self.limit))
+        time, limit = (moment(value, clock_ms=clock_ms) for value in (self.time, self.limit))
         margin = rounded(self.margin)
         return (
             f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "

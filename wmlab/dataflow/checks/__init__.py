@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
-from wmlab.core.invariants import Derived, Invariant, TableRows, judged_in_memory, totals_of, with_liveness
+from wmlab.core.invariants import Derived, Invariant, TableRows, Verdicts, chosen_of, totals_of, verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks import liveness, rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, reached, taken_rows, windows_equal_batch
@@ -66,16 +65,14 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
     `only` names those that are judged, K16 among them; without names, all but that are. Raises `ModelError` for a name
     that is none.
     """
-    invariants = with_liveness(INVARIANTS, LIVENESS, only)
+    invariants = chosen_of(INVARIANTS, LIVENESS, only)
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
     except RecordingError:
         rules, invariants = DataflowRules(), {name: _without_rules(entry) for name, entry in invariants.items()}
     tables = {name: recording.table(name) for name in TABLES}
     values = {**DERIVED, "rules": rules}
-    return judged_in_memory(
-        recording.name, invariants, lambda chosen: totals_of(chosen, tables, values, recording.name), only
-    )
+    return verdicts_of(recording.name, invariants, totals_of(invariants, tables, values, recording.name))
 
 
 def _without_rules(entry: Invariant) -> Invariant:

@@ -58,7 +58,7 @@ def comes_to_rest(
             f"source {name_text(vertex)}[{number}] has read rows since {time_text(at_ms)}, and has sent neither a "
             "watermark nor an idle message; no partition of it is waited for"
         )
-        proof = Evidence("source_rows", f'{{"execution":{execution},"instance":{number},"at_ms":{at_ms}}}')
+        proof = Evidence("source_rows", {"execution": execution, "instance": number, "at_ms": at_ms})
         yield Finding(False, at_ms, what, [proof])
     yield from _coalesced(row for row in steps if row["execution"] in lasting)
 

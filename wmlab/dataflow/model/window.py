@@ -124,6 +124,11 @@ class FrameStore:
         return sorted(set(chain(*of_each)))
 
 
+def _moved_up(time: int, slide: int) -> int:
+    """The lowest multiple of `slide` that is not below `time`, also beyond 64 bits."""
+    return time + -time % slide
+
+
 def _beyond_64_bits(values: RowValues, time: int, start: int, end: int, length: int) -> JobFailedError:
     """The error about a row whose window [start, end), which is `length` long, has an end that is no 64-bit time."""
     return JobFailedError(
@@ -303,16 +308,24 @@ class WindowProcessor(_Aggregation[FrameStore]):
     def restored(self, snapshots: Sequence[FrameStore]) -> FrameStore:
         """Its own frames, also of another window, and the lowest next window of all, moved up to a boundary.
 
-        Frames off the grid are moved up to it and combined; those that no window still to come holds are gone.
+        Frames off the grid are moved up to it and combined; those that no window still to come holds are gone. Raises
+        `JobFailedError` for a frame that moves into a window that ends above 2^63 - 1, as `row` does for such a row.
         """
-        higher = self.shape.frames.higher
+        shape = self.shape
         start = min(store.next for store in snapshots)
         received = {key: min(s.received.get(key, MIN) for s in snapshots) for key in snapshots[0].received}
-        store = FrameStore(next=start if start == MIN else higher(start - 1), received=received)
+        store = FrameStore(next=start if start == MIN else _moved_up(start, shape.slide), received=received)
         for frame, before in sorted(snapshots[0].frames.items()):
-            moved = higher(frame - 1)
-            if self.shape.last_end(moved) < store.next:
+            moved = _moved_up(frame, shape.slide)
+            if (end := shape.last_end(moved)) < store.next:
                 continue
+            if end > MAX:
+                raise JobFailedError(
+                    Reason.BEYOND_64_BITS,
+                    f"Rows of a snapshot, from before {frame}, move into the window [{end - shape.size}, {end}), which "
+                    "reaches beyond 64 bits.",
+                    remedy="Restart with windows of the size and slide with which the snapshot was taken.",
+                )
             groups = store.frames.setdefault(moved, {})
             for group, held in before.items():
                 groups[group] = self._combined(groups[group], held) if group in groups else held

@@ -15,7 +15,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import OptionChange, ScenarioFile
 from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Option, Period, Problem, Rules, Start, is_function, value
-from wmlab.core.words import in_mermaid, span
+from wmlab.core.words import exactly, in_mermaid
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
 from wmlab.dataflow.scenario.plan import Plan, plan_of
@@ -214,7 +214,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     def __repr__(self) -> str:
         rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
-        lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {span(self.duration_ms)})"]
+        lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {exactly(self.duration_ms)})"]
         plan = self.plan
         for vertex in self.vertices:
             inputs = ", ".join(edge.source for edge in plan.inputs[vertex.name])

@@ -12,7 +12,7 @@ import numpy as np
 import simpy
 
 from wmlab.core.simulation import Journal, Simulation, generator
-from wmlab.core.words import clock_words, counted, span
+from wmlab.core.words import clock_words, counted, exactly
 from wmlab.progress import scenario as plans
 from wmlab.progress.scenario import BufferFault, ProgressScenario, Query, StallWorker, Workers
 from wmlab.progress.sim.records import Records, target_name
@@ -44,7 +44,7 @@ class PlanWorld(Simulation):
         """Run until the workers have nothing left to do."""
         for stall in self._stalls:
             worker = f"worker {stall.worker}"
-            detail = ("stall", worker, f"{worker} stalls for {span(stall.for_ms)}")
+            detail = ("stall", worker, f"{worker} stalls for {exactly(stall.for_ms)}")
             self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
         self.env.run()
         for (query, target), faults in self.faults.items():
@@ -105,7 +105,7 @@ class PlanWorld(Simulation):
             happened.add(fault.kind)
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):
-                    copies, incident = [by_ms], ("delay", number, f"{number} comes {span(by_ms)} late")
+                    copies, incident = [by_ms], ("delay", number, f"{number} comes {exactly(by_ms)} late")
                 case plans.DuplicateBuffer(after_ms=after_ms):
                     copies, incident = (
                         [*copies, copies[0] + after_ms],

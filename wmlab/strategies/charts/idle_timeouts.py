@@ -12,7 +12,7 @@ from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.scene import Panel, Path, Scene
 from wmlab.core.errors import ChartError
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, grouped, shown, span
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly, grouped, shown
 from wmlab.strategies.idle_timeouts import Idleness
 
 _CAP: Final = 400
@@ -108,5 +108,5 @@ def _lengths(name: str, lengths_ms: Iterable[int]) -> Numbers:
     pad = max(0.05, (high - low) / 20)
     marks = [Tick(log10(ms), label) for ms, label in _MARKS if low - pad <= log10(ms) <= high + pad]
     if len(marks) < _FEWEST:
-        marks = [Tick(log10(ms), span(ms)) for ms in sorted({known[0], known[-1]})]
+        marks = [Tick(log10(ms), exactly(ms)) for ms in sorted({known[0], known[-1]})]
     return Numbers(name, low - pad, high + pad, tuple(marks))

@@ -12,7 +12,7 @@ from wmlab.core.answers import Answer, Stragglers
 from wmlab.core.arguments import the_choice, the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, exact_words
+from wmlab.core.words import clock_words, moment
 from wmlab.streams.answers.cause import Cause, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.history import rows_of_stream, scenario_span, the_stream
@@ -76,7 +76,7 @@ def explain(
         notes = [sentence for streams, sentence in streams_apart(recording).values() if name in streams]
         planned = scenario_span(recording)
         if planned is not None and not rows_of_stream(recording, "cycles", name):
-            notes.append(f"No watermark cycle ran before the run ended at {exact_words(planned[1])}.")
+            notes.append(f"No watermark cycle ran before the run ended at {moment(planned[1])}.")
         notes += [
             f"{row['detail'][:1].upper()}{row['detail'][1:]}." for row in incidents if row["outcome"] == NEVER_CAME
         ]
@@ -91,9 +91,9 @@ def moment_of_run(recording: Recording, at_ms: int | str) -> int:
     at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:
-        begin, end = map(exact_words, planned)
+        begin, end = map(moment, planned)
         raise RecordingError(
-            f"{exact_words(at_ms)} is outside the run, which lasts from {begin} to {end}.",
+            f"{moment(at_ms)} is outside the run, which lasts from {begin} to {end}.",
             remedy="give a moment of the run.",
         )
     return at_ms

@@ -21,9 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
-from wmlab.core.invariants import TableRow
+from wmlab.core.invariants import TableRow, Verdicts
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.curves import Curves
 from wmlab.streams.answers.history import CLOCKS, StreamTables, events_of, scenario_span, without_ends

@@ -302,9 +302,8 @@ class Timeline(TableAnswer[Moment]):
         return f"Timeline of {escape(self.stream)}"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        """When each moment was, in ms or over ten minutes as `words.moment` writes it, and what happened."""
-        longest_ms = self._longest_ms
-        write = grouped if is_short(longest_ms) else partial(moment, beside_ms=longest_ms)
+        """When each moment was, in ms or from 100 s on as `words.moment` writes it, and what happened."""
+        write = grouped if is_short(self._longest_ms) else moment
         for m in self.moments:
             times = [m.at_ms] if m.at_ms == m.to_ms else [m.at_ms, m.to_ms]
             yield " – ".join(map(write, times)), m.who, m.what, m.effect

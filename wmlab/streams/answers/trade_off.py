@@ -10,7 +10,7 @@ from typing import Any
 
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded, span
+from wmlab.core.words import exactly, rounded
 from wmlab.streams.answers.history import events_of, late_events
 from wmlab.streams.answers.measures import bounds_of, lags
 from wmlab.streams.tables import end_ms
@@ -78,7 +78,7 @@ def value_words(by: str, value: Any) -> str:
     """A value of a field in words: of milliseconds, as a duration."""
     if not (by.endswith("_ms") and isinstance(value, int)):
         return str(value)
-    return span(value)
+    return exactly(value)
 
 
 def field_words(by: str) -> str:

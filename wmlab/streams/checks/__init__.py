@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.answers import Verdicts
-from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of, with_liveness
+from wmlab.core.invariants import Derived, Invariant, Totals, Verdicts, chosen_of, of_one_stream, totals_of, verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.streams.checks import facts, liveness, log, readers
 from wmlab.streams.checks.events import (
@@ -91,18 +89,18 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    chosen = with_liveness(INVARIANTS, BY_NAME, only)
+    chosen = chosen_of(INVARIANTS, BY_NAME, only)
     streams = _streams_of(recording)
-    verdicts = judged_in_memory(recording.name, chosen, partial(_totals, recording, streams), only)
+    verdicts = verdicts_of(recording.name, chosen, _totals(recording, streams, chosen))
     return replace(verdicts, scrubbed=tuple(streams))
 
 
 def violations_of(recording: Recording, stream: str) -> int:
     """How often the invariants are violated in one stream."""
-    return sum(row["violations"] for row in _totals(recording, [stream], INVARIANTS))
+    return sum(totals.violations for totals in _totals(recording, [stream], INVARIANTS))
 
 
-def _totals(recording: Recording, streams: Iterable[str], chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+def _totals(recording: Recording, streams: Iterable[str], chosen: Mapping[str, Invariant]) -> Iterator[Totals]:
     """The `Totals` of each chosen invariant in each of the streams."""
     tables = inputs_of(recording)
     if any(not _OF_EVENTS.isdisjoint(entry.inputs) for entry in chosen.values()):

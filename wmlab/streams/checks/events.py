@@ -168,7 +168,7 @@ class _LateEvents:
 
 
 def _rows_of(event: TableRow) -> list[str]:
-    return [proof.row for proof in proof_of(event)]
+    return [proof.text for proof in proof_of(event)]
 
 
 def delivered_events(event_facts: TableRows) -> int:

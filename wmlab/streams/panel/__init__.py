@@ -12,12 +12,12 @@ from functools import partial
 from html import escape
 from typing import Any, Final
 
-from wmlab.core.answers import Verdicts
 from wmlab.core.charts.axis import AnyAxis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.clicked import ClickedMoment
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ScenarioError, WmlabError
+from wmlab.core.invariants import Verdicts
 from wmlab.core.live_view import display_live
 from wmlab.core.mistakes import Location
 from wmlab.core.run_comparison import compare

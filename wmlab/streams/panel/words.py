@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from wmlab.core.durations import GivenDuration
-from wmlab.core.words import exactly, grouped, is_short
+from wmlab.core.words import exactly, grouped
 
 NONE_IN_WORDS: Final = {
     "note_every_ms": "never",
@@ -48,10 +48,7 @@ def duration_in_words(ms: float) -> str:
         return ms.given
     if ms != int(ms):
         return f"{ms:g} ms"
-    whole = int(ms)
-    if abs(whole) < 1_000:
-        return f"{whole} ms" if whole else "0 s"
-    return f"{whole / 1_000:.3f}".rstrip("0").rstrip(".") + " s" if is_short(whole) else exactly(whole)
+    return exactly(int(ms)) if ms else "0 s"
 
 
 def value_in_words(name: str, content: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, in_words, unknown
-from wmlab.core.words import grouped
+from wmlab.core.words import exactly
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -452,8 +452,8 @@ def overlaps(scenario: ScenarioFields) -> Iterator[Problem]:
             begin_ms, end_ms = until_ms.get((party, state), _NEVER)
             # What ends a state is carried out after the actions of its millisecond.
             if end_ms is None or at_ms <= end_ms:
-                interval = f"from {_seconds(begin_ms)} {'on' if end_ms is None else f'to {_seconds(end_ms)}'}"
-                yield Problem(("script", index), f"{party} is {state} {interval} (got {_seconds(at_ms)})")
+                interval = f"from {exactly(begin_ms)} {'on' if end_ms is None else f'to {exactly(end_ms)}'}"
+                yield Problem(("script", index), f"{party} is {state} {interval} (got {exactly(at_ms)})")
                 break
         else:
             length_ms = getattr(action, fault.lasts)
@@ -483,12 +483,3 @@ def _party(scenario: ScenarioFields, action: script.Action) -> str | None:
             return controllers[0] if len(controllers) == 1 else None
     named = (getattr(action, field, None) for field in ("writer", "reader", "controller"))
     return next((name for name in named if name is not None), None)
-
-
-def _seconds(time_ms: int) -> str:
-    """A time of the script as people write it: "400 ms", "5 s", "12.5 s"."""
-    return f"{time_ms} ms" if time_ms < 1_000 else f"{grouped(time_ms // 1_000)}{_decimals(time_ms % 1_000)} s"
-
-
-def _decimals(thousandths: int) -> str:
-    return f".{thousandths:03}".rstrip("0").rstrip(".")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import Journal
-from wmlab.core.words import bare, counted, listed, span
+from wmlab.core.words import bare, counted, exactly, listed
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
@@ -264,7 +264,7 @@ class Actions:
         """The clocks follow the script by themselves; this writes it down."""
         direction = "forward" if action.by_ms >= 0 else "back"
         is_writer = any(writer.name == action.party for writer in self.world.scenario.writers)
-        detail = f"clock of {action.party} set {direction} by {span(abs(action.by_ms))}"
+        detail = f"clock of {action.party} set {direction} by {exactly(abs(action.by_ms))}"
         self._record(Incident("clock", "writer" if is_writer else "controller", action.party, detail))
 
     # Reader groups.
@@ -616,7 +616,7 @@ class Actions:
 
     def slow_transaction(self, action: script.SlowTransaction) -> None:
         """Hold a transaction open for longer."""
-        does = f"holds its transaction for {span(action.hold_ms)}"
+        does = f"holds its transaction for {exactly(action.hold_ms)}"
         self._transacting("hold", action.writer, does).hold(action.hold_ms)
 
     def lose_merge_reply(self, action: script.LoseMergeReply) -> None:
