@@ -54,7 +54,7 @@ MOST_BYTES: Final = 64 * 2**20
 Origin = Literal["simulation", "trace"]
 """Where the events came from: wmlab's own clock, or a log of the outside world."""
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Raised whenever a table has other columns, or a column changes meaning, type or name."""
 
 _FORMAT: Final = "wmlab recording"
