@@ -1,8 +1,8 @@
 """What a run will take, estimated from its scenario before it starts: events, steps, memory and time.
 
 A step is one turn of the simulator: a batch, a noted time, a cycle, a look of a reader. The counts are upper ones for a
-run without faults, within a factor of a few. What a step takes was measured on one core of an ordinary machine, so that
-the time of a run of some seconds is right within a factor of two there; see `python -m benchmarks growth`.
+run without faults, within a factor of a few. What a step takes was measured on one core of an ordinary machine. So the
+time of a run of some seconds is right within a factor of two there; see `python -m benchmarks growth`.
 """
 
 from __future__ import annotations

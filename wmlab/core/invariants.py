@@ -1,10 +1,10 @@
 """Invariants, the findings on each, and the verdict: what the checks of all models share.
 
-A finding stands for something about an invariant that could be decided, good (`ok` True) or bad (`ok` False), or for
-something that could not (`ok` None). A bad one carries its evidence: the rows of the recording's tables, cut down to
-the columns that matter, each as (table, row), the row as JSON. A verdict is "violated" with the first proof, "ok" when
-everything that could be decided was in order, or "unknown" when nothing could be. A good finding may have an exemption:
-it says what went wrong and why that does not count, and the verdict says how many such things it leaves out.
+A finding is something about an invariant that could be decided, good (`ok` True) or bad (`ok` False), or for something
+that could not (`ok` None). A bad one carries its evidence: the rows of the recording's tables, cut down to the columns
+that matter, each as (table, row), the row as JSON. A verdict is "violated" with the first proof, "ok" when everything
+that could be decided was in order, or "unknown" when nothing could be. A good finding may have an exemption: it says
+what went wrong and why that does not count, and the verdict says how many such things it leaves out.
 
 An `Invariant` is a rule in Python over the rows of one stream, which runs in memory.
 """

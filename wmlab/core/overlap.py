@@ -1,9 +1,8 @@
 """Inputs whose event times never overlap although they arrive together.
 
 A watermark of one then says nothing about the other, so a bound over both says something about one of them only. A run
-knows no later times: inputs of two epochs stay apart for ever, while one that is behind the other by a constant time
-would meet it in a run that lasts longer than that. The warning says by how much they are apart, and names both
-remedies.
+knows no later times: inputs of two epochs stay apart for ever. One that is behind the other by a constant time would
+meet it in a run that lasts longer than that. The warning says by how much they are apart, and names both remedies.
 
 Source: PDP-33, Applications reading from multiple streams ("With Streams with data corresponding to time epochs that
 might not even overlap, such a contract is meaningless").

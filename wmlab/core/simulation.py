@@ -1,7 +1,7 @@
 """What all simulators share: the clock with its random numbers, delays, and the journal of what happens in a run.
 
-The draws of a node depend on the scenario's seed and on its own name only, so that adding a writer leaves the draws
-of the others as they were. Nothing here depends on wall time or on hash order.
+The draws of a node depend on the scenario's seed and on its own name only. So adding a writer leaves the draws of the
+others as they were. Nothing here depends on wall time or on hash order.
 
 In the journal rows are kept per table as they occur, and a row can be completed when more is known; events, of which
 there are many, are kept as arrays per append, until somebody takes them.

@@ -5,8 +5,8 @@ below 100, and then minutes, hours and days. `exactly` and `moment` write all di
 a sentence needs. Tables whose heads name the unit have plain numbers.
 
 A number of milliseconds since 1970 cannot be told from a duration by itself if it is small or negative. So a column is
-read as a whole: it has instants if all its values lie after 1973, or if they are in the calendar and the clock of the
-run that they are from has instants. Then 0 is 1970-01-01, and in a run whose clock begins at 0 it is 0 ms.
+read as a whole: it has instants if all its values lie after 1973. It also has them if they are in the calendar and the
+clock of their run has instants. Then 0 is 1970-01-01, and in a run whose clock begins at 0 it is 0 ms.
 """
 
 from __future__ import annotations

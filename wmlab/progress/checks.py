@@ -5,10 +5,10 @@ compared with what the buffers themselves say: N1, N3, N6. N10 is about chunks, 
 Each is a rule over the rows of one query; there is one finding per buffer or sequence. A scan decides nothing by what
 it believes and is not judged. A recording that was made under a literal rule is found out here.
 
-What else a tracker has to keep follows from N1 and N3: that a gap blocks (N2), that a complete sequence counts with the
-largest watermark of its chunks (N5), and that the local watermark lies between that of the last complete sequence and
-the largest (N7). Those numbers are not given again, nor N4, which compared two rules of the model, and N8, N9 and N11,
-which compared the windows of a run with the model that had run them.
+What else a tracker has to keep follows from N1 and N3: that a gap blocks (N2), and that a complete sequence counts with
+the largest watermark of its chunks (N5). The local watermark lies between that of the last complete sequence and the
+largest (N7). Those numbers are not given again, nor N4, which compared two rules of the model. N8, N9 and N11 compared
+the windows of a run with the model that had run them.
 
 Source: "Watermarking and Progress"; wmlab's own list of what it guarantees; upstream classes
 `MultiOriginWatermarkProcessor` and `ChunkCollector`.

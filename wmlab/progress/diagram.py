@@ -1,7 +1,7 @@
 """The drawing of query plans: sources, the pipelines of their operators, and the buffers on the edges.
 
-A plan is drawn as the document draws it: each pipeline is a box, and a buffer is named by its four identifiers on the
-edge along which it comes to a pipeline or to the sink. Without a recording such an edge has the origin only.
+A plan is drawn as the document draws it: each pipeline is a box. A buffer is named by its four identifiers on the edge
+along which it comes to a pipeline or to the sink. Without a recording such an edge has the origin only.
 
 Source: "Watermarking and Progress", the diagram of tuple buffers through the engine.
 """

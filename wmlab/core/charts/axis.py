@@ -1,7 +1,7 @@
 """The axes of a chart: their range, where their ticks are, and how a time, a duration or a number is written.
 
-Times and durations are integers in milliseconds, and only integers decide where a tick lies, so every platform
-puts the same ticks at the same values. Instants are written in UTC.
+Times and durations are integers in milliseconds, and only integers decide where a tick lies. So every platform puts the
+same ticks at the same values. Instants are written in UTC.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The numbers on tuple buffers: identifiers and watermark timestamps.
 
-Every source and every blocking operator of a query plan is an origin, numbered from 1 inside its plan, so that other
-plans use the same numbers. An origin numbers its buffers from 1 without a gap. A pipeline whose output outgrows its
-input keeps origin and sequence and numbers chunks. The design text counts chunks from 0, the engine from 1: the base is
-part of a trace, and one trace has one base.
+Every source and every blocking operator of a query plan is an origin, numbered from 1 inside its plan. So other plans
+use the same numbers. An origin numbers its buffers from 1 without a gap. A pipeline whose output outgrows its input
+keeps origin and sequence and numbers chunks. The design text counts chunks from 0, the engine from 1: the base is part
+of a trace, and one trace has one base.
 
 By event time the watermark of a buffer is the largest time among its records, in the unit of the field times a
 multiplier. A buffer without a record carries 0, because the engine starts its maximum there; a tracker that reads the

@@ -1,7 +1,7 @@
 """What a source receives, and the buffers it cuts from it.
 
-Everything that chance decides about a source is drawn here, in the order of its records, so that neither the workers
-nor the other sources have a part in it.
+Everything that chance decides about a source is drawn here, in the order of its records. So neither the workers nor the
+other sources have a part in it.
 """
 
 from __future__ import annotations
