@@ -6,10 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from fractions import Fraction
-from functools import partial
 from typing import Any, Final, TypeAlias
-
-from pydantic import ValidatorFunctionWrapHandler, WrapValidator
 
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly, instant_ms, shown
 
@@ -100,14 +97,16 @@ def date_or_duration_ms(offered: object) -> object:
             raise ValueError('give milliseconds since 1970 or a date such as "2013-07-15 09:00"') from None
 
 
-def _keeping_text(read: Callable[[object], object], offered: object, check: ValidatorFunctionWrapHandler) -> Any:
-    """What a field of milliseconds holds: a text is kept with the number that it says."""
-    number = read(offered)
+def from_text(offered: object, check: Callable[[object], Any]) -> Any:
+    """What a field of milliseconds holds, which `check` has checked: a text is kept with the number that it says."""
+    return _keeping_text(duration_ms(offered), check)
+
+
+def from_date(offered: object, check: Callable[[object], Any]) -> Any:
+    """As `from_text`, of a field of milliseconds since 1970, which a date may say."""
+    return _keeping_text(date_or_duration_ms(offered), check)
+
+
+def _keeping_text(number: object, check: Callable[[object], Any]) -> Any:
     checked = check(int(number) if isinstance(number, GivenDuration) else number)
     return number if isinstance(number, GivenDuration) else checked
-
-
-OR_TEXT: Final = WrapValidator(partial(_keeping_text, duration_ms))
-"""For a field of milliseconds, which a text such as "10s" may say."""
-OR_DATE: Final = WrapValidator(partial(_keeping_text, date_or_duration_ms))
-"""For a field of milliseconds since 1970, which a date may say."""

@@ -217,18 +217,21 @@ def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overw
     return target
 
 
-def writable_path(path: str | Path, *, overwrite: bool = False) -> Path:
+def writable_path(path: str | Path, *, overwrite: bool | None = None) -> Path:
     """The absolute path of a recording that is to be written to `path`.
 
     Raises `RecordingError` if nothing can be written there, or if something is there already; with `overwrite`, if that
-    is not a recording or holds more than one.
+    is not a recording or holds more than one. Where nothing may be overwritten, `overwrite` is None.
     """
     target = files.as_path(path, RecordingError).resolve()
     if target.exists():
         if not overwrite:
-            raise RecordingError(
-                f"{target} exists already.", remedy="choose another path, move it away, or save with overwrite=True."
+            remedy = (
+                "choose another path or move it away."
+                if overwrite is None
+                else ("choose another path, move it away, or save with overwrite=True.")
             )
+            raise RecordingError(f"{target} exists already.", remedy=remedy)
         _require_nothing_else(target)
     above = _nearest_directory(target)
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):

@@ -24,10 +24,11 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    WrapValidator,
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from wmlab.core.durations import OR_DATE, OR_TEXT, Duration
+from wmlab.core.durations import Duration, from_date, from_text
 from wmlab.core.errors import in_words as in_words
 from wmlab.core.errors import unknown_attribute
 from wmlab.core.mistakes import Problem as Problem
@@ -42,7 +43,10 @@ AnyValue = TypeVar("AnyValue")
 
 MAX_MS: Final = 2**53
 """The largest number of milliseconds, 285,000 years: sums of such times stay within 64 bits, and floats are exact."""
-
+_OR_TEXT: Final = WrapValidator(from_text)
+"""For a field of milliseconds, which a text such as "10s" may say."""
+_OR_DATE: Final = WrapValidator(from_date)
+"""For a field of milliseconds since 1970, which a date may say."""
 
 if TYPE_CHECKING:
     Ms = Duration
@@ -53,18 +57,18 @@ if TYPE_CHECKING:
     MeanMs = float | Any
 else:
     _SHOWN = PlainType("int | str")
-    Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), OR_TEXT, _SHOWN]
+    Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), _OR_TEXT, _SHOWN]
     """Milliseconds after the start of the scenario, or a duration that may be nothing."""
-    Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True), OR_TEXT, _SHOWN]
+    Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True), _OR_TEXT, _SHOWN]
     """A duration above 0."""
-    SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), OR_TEXT, _SHOWN]
+    SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), _OR_TEXT, _SHOWN]
     """How far a clock is ahead; negative: behind."""
-    Start = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), OR_DATE, _SHOWN]
+    Start = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), _OR_DATE, _SHOWN]
     """When a scenario starts, in milliseconds since 1970, or a date such as "2013-07-15 09:00" (UTC)."""
-    SignedStart = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), OR_DATE, _SHOWN]
+    SignedStart = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), _OR_DATE, _SHOWN]
     """As `Start`; it may be before 1970."""
     MeanMs = Annotated[
-        float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs), OR_TEXT, PlainType("float | str")
+        float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs), _OR_TEXT, PlainType("float | str")
     ]
     """The mean of a duration in milliseconds, at most 278 years. -0.0 is read as 0.0: numpy refuses it."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]

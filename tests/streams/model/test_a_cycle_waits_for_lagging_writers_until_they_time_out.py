@@ -97,7 +97,7 @@ def test_a_writer_ahead_is_forgotten_one_timeout_after_its_last_note(timeout_fro
 def test_a_lagging_writer_holds_the_watermark_and_the_reason_names_it() -> None:
     state, decision, effects = run({"w1": mark(40_000), "w2": mark(30_000)}, now_ms=7)
     assert (decision.outcome, decision.lagging, effects) == ("held", ("w2",), [])
-    assert decision.reason == "waits for w2 (last noted 30 000, previous lower bound 30 000)"
+    assert decision.reason == "waits for w2 (last noted 30 s, previous lower bound 30 s)"
     assert state.behind_since == {"w2": 7}
 
 
@@ -173,4 +173,4 @@ def test_with_nobody_left_an_end_of_known_time_is_appended_once_beyond_the_last_
 def test_before_the_first_watermark_the_reason_names_the_first_barrier() -> None:
     _, decision, effects = run({"a": mark(-500)}, previous=None, rules=replace(RULES, first_barrier=0))
     assert (decision.previous_lower, decision.lagging, effects) == (None, ("a",), [])
-    assert decision.reason == "waits for a (last noted -500, first barrier 0)"
+    assert decision.reason == "waits for a (last noted −500, first barrier 0)"

@@ -53,8 +53,9 @@ class PlanWorld(Simulation):
 
     def ended(self, query: Query) -> bool:
         """Whether all sources of a query have ended and its windows are to be flushed."""
-        silent = any(self._silent_ms(source.name) is not None for source in query.physical)
-        return self.scenario.flush_at_end and not silent and self.now_ms >= self.end_ms
+        if self.now_ms < self.end_ms or not self.scenario.flush_at_end:
+            return False
+        return all(self._silent_ms(source.name) is None for source in query.physical)
 
     def note(self, stream: str, kind: str, target: str, detail: str) -> None:
         """Write down a fault, or what one has led to."""

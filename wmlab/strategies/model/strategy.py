@@ -14,9 +14,9 @@ from functools import cache
 from numbers import Number
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, WrapValidator
 
-from wmlab.core.durations import OR_TEXT, Duration
+from wmlab.core.durations import Duration, from_text
 from wmlab.core.errors import ModelError, closest, complaint
 
 UNKNOWN: Final = -(2**63)
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     PositiveMs = Duration
     NotNegativeMs = Duration
 else:
-    PositiveMs = Annotated[Positive, OR_TEXT]
+    PositiveMs = Annotated[Positive, WrapValidator(from_text)]
     """A duration of ms above 0, or a text such as "35 d"."""
-    NotNegativeMs = Annotated[NotNegative, OR_TEXT]
+    NotNegativeMs = Annotated[NotNegative, WrapValidator(from_text)]
 PositiveReal = Annotated[float, Field(gt=0, le=_MOST, strict=True)]
 NotNegativeReal = Annotated[float, Field(ge=0, le=_MOST, strict=True)]
 ShareBetween = Annotated[float, Field(gt=0, lt=1, strict=True)]
