@@ -58,7 +58,7 @@ def test_the_pipelines_are_those_of_the_document() -> None:
 
 def test_the_edges_have_the_identifiers_of_the_diagram() -> None:
     """Source 1 sends now, source 2 now + y; the join puts out now + y, now and now + x."""
-    now, now_y, now_x = "900", "1.9 s", "2.5 s"
+    now, now_y, now_x = "900 ms", "1.9 s", "2.5 s"
     text = DIAGRAM.mermaid(DIAGRAM.record())
     labels = {(source, target): label.split("<br/>") for source, label, target in edges(text)}
     first = "sequence 1, chunk 0"
@@ -74,7 +74,7 @@ def test_the_edges_have_the_identifiers_of_the_diagram() -> None:
 def test_of_many_buffers_the_range_is_drawn() -> None:
     source = plan.Source("s", times_ms=[*range(0, 900, 100)], buffer_records=1)
     many = scenario(plan.Query("q", sources=[source], operators=[plan.Aggregate(1_000)]))
-    assert "origin 1<br/>9 buffers<br/>watermarks 0 … 800" in many.mermaid(many.record())
+    assert "origin 1<br/>9 buffers<br/>watermarks 0 ms … 800 ms" in many.mermaid(many.record())
 
 
 def test_chains_over_all_sources_are_one_pipeline() -> None:

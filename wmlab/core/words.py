@@ -93,11 +93,6 @@ def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     return rounded(time_ms) if is_short(time_ms) else _in_units(time_ms, cut_to_ms=SECOND_MS)
 
 
-def bare(time_ms: int, *, clock_ms: int | None = None) -> str:
-    """A time as `moment` writes it, without the unit below a second: "400", "29.4 s"."""
-    return moment(time_ms, clock_ms=clock_ms).removesuffix(" ms")
-
-
 def is_short(*lengths_ms: int) -> bool:
     """Whether these durations, or times of a clock, are all below 100 seconds: a table has them in ms."""
     return max(map(abs, lengths_ms), default=0) < _LONG_MS

@@ -35,7 +35,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
+from wmlab.core.words import counted, grouped, is_instant, listed, moment, rounded, shown
 from wmlab.progress.diagram import plan as plan
 from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import last_of
@@ -358,8 +358,8 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
         xs=[row["fired_ms"] for row in shown],
         ys=[row["end"] for row in shown],
         hover=[
-            f"window {bare(row['start'], clock_ms=row['fired_ms'])} to {bare(row['end'], clock_ms=row['fired_ms'])}: "
-            f"{counted(row['records'], 'record')}"
+            f"window {moment(row['start'], clock_ms=row['fired_ms'])} to "
+            f"{moment(row['end'], clock_ms=row['fired_ms'])}: {counted(row['records'], 'record')}"
             for row in shown
         ],
         size=3.5,

@@ -18,7 +18,7 @@ from wmlab.core.charts.chart import the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, counted, exactly, grouped, in_mermaid
+from wmlab.core.words import counted, exactly, grouped, in_mermaid, moment
 from wmlab.progress.scenario import (
     SCAN,
     SINK,
@@ -223,8 +223,8 @@ def _words(buffers: Sequence[_Buffer]) -> Iterator[str]:
     if len(buffers) > _MOST_BUFFERS:
         marks = [buffer.watermark for buffer in buffers]
         yield f"{grouped(len(buffers))} buffers"
-        yield f"watermarks {bare(min(marks))} … {bare(max(marks))}"
+        yield f"watermarks {moment(min(marks))} … {moment(max(marks))}"
         return
     for buffer in buffers:
         yield f"sequence {buffer.sequence}, chunk {buffer.chunk}"
-        yield f"{'last' if buffer.last else 'not the last'}, watermark {bare(buffer.watermark)}"
+        yield f"{'last' if buffer.last else 'not the last'}, watermark {moment(buffer.watermark)}"

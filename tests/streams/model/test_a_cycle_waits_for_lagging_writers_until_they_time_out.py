@@ -173,4 +173,4 @@ def test_with_nobody_left_an_end_of_known_time_is_appended_once_beyond_the_last_
 def test_before_the_first_watermark_the_reason_names_the_first_barrier() -> None:
     _, decision, effects = run({"a": mark(-500)}, previous=None, rules=replace(RULES, first_barrier=0))
     assert (decision.previous_lower, decision.lagging, effects) == (None, ("a",), [])
-    assert decision.reason == "waits for a (last noted −500, first barrier 0)"
+    assert decision.reason == "waits for a (last noted −500 ms, first barrier 0 ms)"

@@ -71,7 +71,7 @@ def test_the_rules_of_the_design_forget_all_and_the_others_those_behind():
 
 def test_w2_a_pause_below_the_timeout_costs_a_wait_and_then_all_count():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 30), noted(2_700, "b", 20), timeout_ms=2_000)
-    assert world.held()[:2] == ["waits for b (last noted 10, previous lower bound 10)"] * 2
+    assert world.held()[:2] == ["waits for b (last noted 10 ms, previous lower bound 10 ms)"] * 2
     assert world.emitted()[:2] == [(1_505, 10), (3_005, 20)]
     assert world.rows("watermarks")[1]["writers"] == {"a": 30, "b": 20}
 
@@ -123,7 +123,7 @@ def test_w8_a_time_that_goes_back_is_refused_one_that_stays_is_not_and_one_far_a
     world = scripted(*BOTH_AT_10, *notes)
     assert world.column("writer_marks", "outcome", writer="a") == ["success", "invalid time", "success", "success"]
     assert not world.rows("errors")
-    assert world.held()[0].startswith("waits for a (last noted 10, previous lower bound 10)")
+    assert world.held()[0].startswith("waits for a (last noted 10 ms, previous lower bound 10 ms)")
     assert world.bounds()[:2] == [(10, 10), (20, 10**12)]
 
 

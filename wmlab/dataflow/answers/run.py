@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, is_instant, moment
+from wmlab.core.words import is_instant, moment
 from wmlab.dataflow.answers.job import Job, job_of
 from wmlab.dataflow.checks.steps import all_steps
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
@@ -123,10 +123,6 @@ class DataflowRun:
     def time(self, time: int | None) -> str:
         """An event time or a watermark in words."""
         return moment(time, clock_ms=self.times_ms)
-
-    def bare_time(self, time: int) -> str:
-        """An event time or a watermark where its unit need not be said."""
-        return bare(time, clock_ms=self.times_ms)
 
     @cached_property
     def emitted_watermarks(self) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[RecordedRow]]]:

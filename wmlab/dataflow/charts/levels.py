@@ -234,7 +234,7 @@ def _without_output(level: LevelHistory, key: int) -> list[Layer]:
             xs=[row["at_ms"] for row in without_output],
             ys=[row["value"] for row in without_output],
             hover=[
-                f"{level.names[row['input']]}: {level.run.bare_time(row['value'])} came, and no new output"
+                f"{level.names[row['input']]}: {level.run.time(row['value'])} came, and no new output"
                 for row in without_output
             ],
         )
@@ -249,8 +249,7 @@ def _dropped(run: DataflowRun, late: list[RecordedRow]) -> Dots:
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
         hover=[
-            f"{row['rule']}: {row_words(read(row['row']))}, {rounded(row['margin'])} below "
-            f"{run.bare_time(row['limit'])}"
+            f"{row['rule']}: {row_words(read(row['row']))}, {rounded(row['margin'])} below {run.time(row['limit'])}"
             for row in late
         ],
     )
@@ -287,7 +286,7 @@ def _released(level: LevelHistory) -> Dots:
         if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"] and left:
             xs.append(row["at_ms"])
             ys.append(lane.get(left[0], 0))
-            hover.append(", ".join(f"key {k}: {level.run.bare_time(v)}" for k, v in row["emitted"]))
+            hover.append(", ".join(f"key {k}: {level.run.time(v)}" for k, v in row["emitted"]))
     return Dots(name="let a watermark through", role="upper", shape="diamond", xs=xs, ys=ys, hover=hover, size=5.0)
 
 

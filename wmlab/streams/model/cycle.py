@@ -45,7 +45,7 @@ from functools import partial
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.core.words import bare
+from wmlab.core.words import moment
 from wmlab.streams.model.cut import CutError, CutRules, stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
@@ -282,7 +282,7 @@ def _verdict(
         leaving = (LeaveBucket(),) if rules.leaves_bucket else ()
         return (*_end_of_known_time(event, rules), *leaving), HeldBy.NO_ACTIVE_WRITER, "no active writer"
     if lagging and barrier is not None:
-        write = partial(bare, clock_ms=event.now_ms)
+        write = partial(moment, clock_ms=event.now_ms)
         bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {write(barrier)}"
         waits = [f"{writer} (last noted {write(mark.time)}, {bound})" for writer, mark in lagging.items()]
         return (), HeldBy.LAGGING, f"waits for {', '.join(waits)}"

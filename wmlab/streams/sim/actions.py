@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import Journal
-from wmlab.core.words import bare, counted, exactly, listed
+from wmlab.core.words import counted, exactly, listed, moment
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
@@ -536,7 +536,7 @@ class Actions:
     def note_time(self, action: script.NoteTime) -> None:
         """The application notes a time."""
         writer = self._running("note", action.writer, Writer)
-        detail = f"{action.writer} notes {bare(action.time, clock_ms=self.world.now_ms)}"
+        detail = f"{action.writer} notes {moment(action.time, clock_ms=self.world.now_ms)}"
         self._record(Incident("note", "writer", action.writer, detail), writer.stream.journal)
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
