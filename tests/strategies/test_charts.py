@@ -145,7 +145,7 @@ def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
         late = int(((times < met) & (times == 5)).sum())
         assert panel.up.high - panel.up.low < 40_000
         values = f"{late} value{'s' if late > 1 else ''}"
-        assert any(words.startswith(f"late record ({values}), up to") for words in panel.beyond) == (late > 0)
+        assert any(words.startswith(f"late record ({values}), up to") for _, words in panel.beyond) == (late > 0)
     sure = charts.uncertainty(log, PravegaWatermark(5_000))
     assert abs(sure.scene.panels[0].up.high - sure.scene.panels[0].up.low) < 100_000
     for picture in (chart, lags, sure):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -129,6 +130,8 @@ def test_what_lies_beyond_an_axis_is_not_drawn_and_is_said() -> None:
         "far dot (1 value), up to 11 d 13 h."
     )
     assert scene.answer([]) == f"Why not. {scene.beyond}"
+    twice = replace(scene, panels=[*scene.panels, *(replace(panel, title=("again",)) for panel in scene.panels)])
+    assert twice.beyond == "Some values of far, slope and far dot lie beyond the axes."
     assert svg.count("<svg x=") == 2, "the two curves, each in a picture that ends at the rim"
     crosses = svg.count(' fill="none" class="wmlab-stroke-alarm" stroke="#B3001B" stroke-width="2"/>')
     assert crosses == 2, "that of the legend, and one of two"

@@ -334,13 +334,14 @@ class Panel:
         return [wrap(words, width=room, size=LABEL_PX) for words, room in zip(self.title, widths, strict=False)]
 
     @property
-    def beyond(self) -> list[str]:
-        """Which layers have values beyond a vertical axis of times, how many if they are markers, and how far."""
-        return [words for layer in self.layers if (words := self._beyond(layer))]
+    def beyond(self) -> list[tuple[Steps | Path | Dots, str]]:
+        """The layers with values beyond a vertical axis of times: how many if they are markers, and how far."""
+        layers = (layer for layer in self.layers if isinstance(layer, Steps | Path | Dots))
+        return [(layer, words) for layer in layers if (words := self._beyond(layer))]
 
-    def _beyond(self, layer: Layer) -> str:
+    def _beyond(self, layer: Steps | Path | Dots) -> str:
         up = self.up
-        if not isinstance(up, Axis) or not isinstance(layer, Steps | Path | Dots):
+        if not isinstance(up, Axis):
             return ""
         low, high = sorted((up.low, up.high))
         values = sorted(round(y) for y in layer.ys if y is not None and not low <= y <= high)
@@ -352,6 +353,8 @@ class Panel:
         return f"{what}, {listed(ways)}"
 
 
+_MOST_BEYOND: Final = 3
+"""Layers with values beyond an axis that a sentence names with how far they go."""
 _IMPORTANCE: Final = ("cross", "circle", "triangle", "diamond")
 """Which labels come first where there is no room for all: of failures, of anything else, of recoveries, of scales."""
 
@@ -408,11 +411,18 @@ class Scene:
 
     @property
     def beyond(self) -> str:
-        """What lies beyond the vertical axes of the panels, as a sentence; empty if nothing does."""
-        parts = [
-            f"{panel.title[0]}: {words}" if panel.title else words for panel in self.panels for words in panel.beyond
-        ]
-        return f"Beyond the axis: {'; '.join(dict.fromkeys(parts))}." if parts else ""
+        """What lies beyond the vertical axes of the panels, as a sentence; empty if nothing does.
+
+        Up to three layers are named with how far they go, and more by their names only.
+        """
+        beyond = {
+            f"{panel.title[0]}: {words}" if panel.title else words: layer.name
+            for panel in self.panels
+            for layer, words in panel.beyond
+        }
+        if len(beyond) > _MOST_BEYOND:
+            return f"Some values of {listed(list(dict.fromkeys(beyond.values())))} lie beyond the axes."
+        return f"Beyond the axis: {'; '.join(beyond)}." if beyond else ""
 
     @property
     def left(self) -> float:
