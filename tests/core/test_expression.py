@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.errors import ScenarioError
-from wmlab.core.expression import columns_read, compiled, parse
+from wmlab.core.errors import FunctionError, ScenarioError
+from wmlab.core.expression import columns_read, compiled, number_by, parse
 
 PLACES = {"a": 0, "b": 1, "left.t": 2}
 
@@ -98,3 +98,9 @@ def test_a_row_without_a_value_is_named_with_the_expression(text: str, row: tupl
 @given(st.integers(-50, 50), st.integers(-50, 50), st.sampled_from(["a + b", "a - b", "a * b", "a < b", "a >= b"]))
 def test_arithmetic_is_that_of_python(a: int, b: int, text: str) -> None:
     assert compiled(text, PLACES)((a, b, None)) == eval(text, {"a": a, "b": b})
+
+
+def test_a_function_that_raises_is_named_with_what_it_was_given() -> None:
+    with pytest.raises(FunctionError, match=r"raised ZeroDivisionError for \{'clock': 7\}") as caught:
+        number_by(lambda known: known["clock"] // 0)({"clock": 7})
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

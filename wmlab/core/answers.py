@@ -97,8 +97,12 @@ class TableAnswer(Answer, Generic[AnswerEntry]):
         return self.heads
 
     def _caption(self) -> str:
-        """The caption of the HTML table, as HTML."""
-        return escape(self.sentence)
+        """What stands above the HTML table, as HTML."""
+        return escape(unbroken(self.sentence))
+
+    def _definitions(self) -> list[str]:
+        """What the words of the table mean, each as HTML; a page shows them when a reader opens them."""
+        return [f"<b>{escape(head)}</b>: {escape(text)}" for head, text in self.columns.items()]
 
     def __iter__(self) -> Iterator[AnswerEntry]:
         return iter(getattr(self, self.entries))
@@ -120,7 +124,7 @@ class TableAnswer(Answer, Generic[AnswerEntry]):
             left=self.left,
             columns=self.columns,
         )
-        lines = "".join(f"<li><b>{escape(head)}</b>: {escape(text)}</li>" for head, text in self.columns.items())
+        lines = "".join(f"<li>{line}</li>" for line in self._definitions())
         return table + (f"<details><summary>What the columns say</summary><ul>{lines}</ul></details>" if lines else "")
 
 
@@ -132,7 +136,10 @@ def html_table(
     left: Sequence[int] = (0,),
     columns: Mapping[str, str] | None = None,
 ) -> str:
-    """A table as HTML; the caption is HTML already. The other arguments are what `TableAnswer` has of these names."""
+    """A table as HTML below its caption, which is HTML already and as wide as the page.
+
+    The other arguments are what `TableAnswer` has of these names.
+    """
     head = [
         _tag("th", escape(text), left=n in left, title=(columns or {}).get(text, "")) for n, text in enumerate(heads)
     ]
@@ -141,7 +148,7 @@ def html_table(
         for row in rows
     ]
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
-    return f"<table><caption>{caption}</caption>{lines}</table>"
+    return f"<p style='text-align:left'>{caption}</p><table>{lines}</table>"
 
 
 def html_card(title: str, rows: Iterable[tuple[str, Cell]]) -> str:
@@ -306,8 +313,8 @@ class Stragglers(TableAnswer[Straggler]):
         clock = " behind the clock" if entry.against == "the clock" else ""
         return f", at worst {self._ms(entry.worst_ms)}{clock}, cost {self._ms(entry.cost_ms)}"
 
-    def _caption(self) -> str:
-        return "<br>".join(escape(unbroken(text)) for text in (self.sentence, *self._legend()))
+    def _definitions(self) -> list[str]:
+        return [escape(text) for text in self._legend()]
 
     def _ms(self, number: float | None) -> str:
         return "unknown" if number is None else rounded(number)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from wmlab.core.errors import ScenarioError
+from wmlab.core.errors import FunctionError, ScenarioError
 from wmlab.core.values import is_function, without_functions
 
 Cells = Sequence[Any]
@@ -139,7 +139,8 @@ def rule_over(*names: str) -> Callable[[object], object]:
 def number_by(rule: Any) -> Callable[[Mapping[str, Any]], int | None]:
     """The whole number that an expression or a function gives for values by name; None if it gives none.
 
-    Anything but a 64-bit integer is a `ScenarioError`, and so is a function that a recording has only the name of.
+    Anything but a 64-bit integer is a `ScenarioError`, and so is a function that a recording has only the name of. A
+    function that raises an error is a `FunctionError`, from that error.
     """
     if isinstance(rule, str) and rule.startswith(_LOST):
         raise ScenarioError(f"{rule} was not kept with the scenario.", remedy="give the function again.")
@@ -147,7 +148,13 @@ def number_by(rule: Any) -> Callable[[Mapping[str, Any]], int | None]:
     evaluate = None if is_function(rule) else compiled(rule, {name: index for index, name in enumerate(names)})
 
     def number(known: Mapping[str, Any]) -> int | None:
-        result = rule(dict(known)) if evaluate is None else evaluate([known[name] for name in names])
+        try:
+            result = rule(dict(known)) if evaluate is None else evaluate([known[name] for name in names])
+        except Exception as error:
+            if evaluate is not None:
+                raise
+            what = f"{without_functions(rule)!r} raised {type(error).__name__} for {dict(known)}: {error}"
+            raise FunctionError(f"{what.removesuffix('.')}.", remedy="correct the function.") from error
         if result is None or (isinstance(result, int) and not isinstance(result, bool) and -(2**63) <= result < 2**63):
             return result
         raise ScenarioError(

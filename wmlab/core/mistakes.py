@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from wmlab.core.errors import ScenarioError, closest, complaint, shown_as_data
-from wmlab.core.words import counted
+from wmlab.core.words import counted, exactly
 
 _MOST_PARTS: Final = 12
 Location = tuple[str | int, ...]
@@ -67,6 +67,12 @@ def unknown(location: Location, what: str, named: str | None, names: Iterable[st
     known = list(names)
     if named is not None and named not in known:
         yield Problem(location, f"no {what} is called {named!r}; there are: {', '.join(known) or 'none'}")
+
+
+def after_the_end(location: Location, at_ms: int, duration_ms: int) -> Iterator[Problem]:
+    """The problem of a time in a run, in ms from its start, that the run does not reach."""
+    if at_ms >= duration_ms:
+        yield Problem(location, f"lies at or after the end of the run, {exactly(duration_ms)} (got {exactly(at_ms)})")
 
 
 def problems_of(error: ValidationError, offered: object, made: object = None) -> tuple[Problem, ...]:

@@ -33,6 +33,7 @@ from wmlab.core.errors import in_words as in_words
 from wmlab.core.errors import unknown_attribute
 from wmlab.core.mistakes import Problem as Problem
 from wmlab.core.mistakes import Problems as Problems
+from wmlab.core.mistakes import after_the_end as after_the_end
 from wmlab.core.mistakes import branch as branch
 from wmlab.core.mistakes import problems_of as problems_of
 from wmlab.core.mistakes import unknown as unknown

@@ -198,7 +198,7 @@ def test_a_fault_needs_a_target_that_is_there_and_a_time_before_the_end(kind: An
     possible = {"source": "log", "partition": 1, "vertex": vertex, "at_ms": 5, "by_ms": 5}
     fields = {field.name: possible[field.name] for field in dataclasses.fields(kind) if field.name in possible}
     wrong: dict[str, tuple[Any, str]] = {
-        "at_ms": (120_000, "lies at or after the end of the dataflow, 120000 (got 120000)"),
+        "at_ms": (120_000, "lies at or after the end of the run, 2 min (got 2 min)"),
         "partition": (2, "'log' has partitions 0 to 1 (got 2)"),
         "source": ("x", "no source is called 'x'; there are: orders, log"),
         "vertex": ("x", f"no {VERTICES_HIT.get(kind)}"),

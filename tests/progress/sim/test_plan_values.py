@@ -69,7 +69,7 @@ def test_it_prints_as_the_code_that_makes_it() -> None:
     assert repr(FULL.queries[1]) == (
         "Query('p', sources=[LogicalStream('cs', sources=[Source('c', times_ms=[1, 5], lag_ms=3)])])"
     )
-    assert "<caption>Scenario “test”</caption>" in FULL._repr_html_()
+    assert "<p style='text-align:left'>Scenario “test”</p>" in FULL._repr_html_()
     assert FULL.replace(seed=6).seed == 6
 
 

@@ -207,3 +207,11 @@ def test_words_and_numbers_stay_whole_at_the_margin(run: Recording) -> None:
         assert max(map(len, prose)) <= 100
         assert not any(line[-1].isdigit() for line in prose)
     assert "10.0\N{NO-BREAK SPACE}s" in found._repr_html_()
+
+
+def test_the_answer_stands_above_the_table_and_what_its_words_mean_is_folded_below() -> None:
+    page = Scenario.load("first_bounds").record().explain()._repr_html_()
+    sentence, _, table = page.partition("<table>")
+    assert sentence.startswith("<p style='text-align:left'>The watermark stopped for longest")
+    assert "A stretch is a time" not in sentence
+    assert "A stretch is a time" in table.partition("<details><summary>")[2]

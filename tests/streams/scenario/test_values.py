@@ -238,3 +238,9 @@ def test_a_card_says_how_often_a_watermark_is_made_and_whether_that_was_chosen()
     assert "at most 6 watermarks in this run; controllers=wm.Controllers(period_ms=1_000) has one a second" in default
     chosen = Scenario("x", writers=[W], controllers=Controllers(period_ms=500), duration_ms=60_000)._repr_html_()
     assert "a cycle every 500\N{NO-BREAK SPACE}ms<" in chosen
+
+
+def test_what_happens_after_the_end_is_refused_with_both_times() -> None:
+    message = r"at_ms: lies at or after the end of the run, 12 s \(got 1 min 40 s\)"
+    with pytest.raises(Problems, match=message):
+        Scenario("x", writers=[W], script=[do.CrashWriter(at_ms=100_000, writer="w")], duration_ms="12 s")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from wmlab.core.values import Flag, Ms, Period, Problem, tagged, unknown, value
+from wmlab.core.values import Flag, Ms, Period, Problem, after_the_end, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, AsyncMap, Filter
 
@@ -142,9 +142,7 @@ def problems_of_faults(
     """The mistakes that the faults of a dataflow show only together with the rest of it."""
     for number, fault in enumerate(faults):
         location = ("faults", number)
-        if fault.at_ms >= duration_ms:
-            message = f"lies at or after the end of the dataflow, {duration_ms} (got {fault.at_ms})"
-            yield Problem((*location, "at_ms"), message)
+        yield from after_the_end((*location, "at_ms"), fault.at_ms, duration_ms)
         if not isinstance(fault, Restart):
             yield from _target_problems(vertices, location, fault)
         elif fault.after_snapshot and not has_snapshots:

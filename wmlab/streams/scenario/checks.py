@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
 from wmlab.core.errors import ModelError
-from wmlab.core.values import Problem, in_words, unknown
+from wmlab.core.values import Problem, after_the_end, in_words, unknown
 from wmlab.core.words import exactly
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
@@ -237,9 +237,7 @@ def _name_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         "b": ("party", everybody),
     }
     for index, action in enumerate(scenario.script):
-        if action.at_ms >= scenario.duration_ms:
-            message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
-            yield Problem(("script", index, "at_ms"), message)
+        yield from after_the_end(("script", index, "at_ms"), action.at_ms, scenario.duration_ms)
         for field, (kind, names) in known.items():
             yield from unknown(("script", index, field), kind, getattr(action, field, None), names)
 
