@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.streams.answers import runs
@@ -139,6 +141,19 @@ def test_windows_of_a_group_change_while_it_stands_still():
         known = [(None, None), *((w.lower, w.upper) for at_ms, w in windows if at_ms < row["at_ms"])][-1]
         at_once = {(w.lower, w.upper) for at_ms, w in windows if at_ms == row["at_ms"]}
         assert (row["lower"], row["upper"]) in at_once | {known}
+
+
+def test_an_attribute_is_found_by_the_time_before_it(run):
+    marks, attributes, *_ = run.read_sides()
+    lowers = run.table("watermarks")["lower"].to_pylist()
+    for before, after in pairwise(lowers):
+        found = attributes.find_next_attribute_following(before)
+        assert found is not None
+        assert found.lower == after
+        assert attributes.find_next_attribute_following(after - 1) == found
+    assert attributes.find_next_attribute_following(lowers[-1]) is None
+    with pytest.raises(ModelError, match="'marks segment' keeps no attributes"):
+        marks.find_next_attribute_following(0)
 
 
 def test_the_marks_segment_says_what_the_index_finds(run):

@@ -30,8 +30,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, NamedTuple
 
+from wmlab.core.errors import ModelError
 from wmlab.streams.model.log import MarksLog, Watermark, entry_bytes
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.replay import Received
@@ -160,6 +162,21 @@ class ReadSide:
     requests: int
     bytes_stored: int
     search: int
+    attributes: Sequence[Watermark] = field(default=(), repr=False)
+    """The watermarks that the store keeps as attributes under their times, ascending."""
+
+    def find_next_attribute_following(self, time: int) -> Watermark | None:
+        """The watermark of the smallest time after `time`, in one request; None: there is none.
+
+        Only a design with attributes answers. Raises `ModelError` for another one.
+        Source: PDP-33, Discarded Approaches (`findNextAttributeFollowing(Key)`).
+        """
+        if not self.attributes:
+            raise ModelError(
+                f"The design {self.name!r} keeps no attributes.", remedy='Ask the design "extended attributes".'
+            )
+        following = bisect_right(self.attributes, time, key=attrgetter("lower"))
+        return self.attributes[following] if following < len(self.attributes) else None
 
 
 def marks_segment(log: Known, notes: int, segments: Mapping[int, Segment]) -> ReadSide:
@@ -173,10 +190,11 @@ def marks_segment(log: Known, notes: int, segments: Mapping[int, Segment]) -> Re
 def extended_attributes(log: Known, notes: int, segments: Mapping[int, Segment]) -> ReadSide:
     """The same watermarks as attributes under their times: the upper bound, each segment of the cut, and each writer.
 
-    One call of `findNextAttributeFollowing` finds a time.
+    One call of `findNextAttributeFollowing` finds a time, see `ReadSide`.
     """
     stored = sum(_TRIPLE_BYTES * (1 + len(watermark.cut) + len(watermark.writers)) for _, watermark in log)
-    return ReadSide("extended attributes", _following(log, segments), notes + len(log), stored, 1)
+    timed = [watermark for _, watermark in log if watermark.known]
+    return ReadSide("extended attributes", _following(log, segments), notes + len(log), stored, 1, timed)
 
 
 def segment_index(notes: Sequence[Received], segments: Mapping[int, Segment], timeout_ms: int) -> ReadSide:
