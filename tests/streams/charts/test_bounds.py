@@ -508,7 +508,7 @@ def test_a_far_stretch_of_a_curve_is_beyond_the_axis_and_said(columns: dict[str,
     chart = time_bounds(bounds)
     event = chart.scene.panels[0].up
     assert JAN_1_2024 - 60_000 < event.low < event.high < JAN_1_2024 + 700_000
-    assert "; ".join(chart.scene.panels[0].beyond) == said
+    assert "; ".join(words for _, words in chart.scene.panels[0].beyond) == said
     assert chart.scene.beyond.startswith(f"Beyond the axis: {said}")
     (name,) = [column for column in columns if column != "upper"] or ["upper"]
     assert chart.data[name] == bounds[name].tolist()

@@ -353,7 +353,7 @@ class Panel:
         return f"{what}, {listed(ways)}"
 
 
-_MOST_BEYOND: Final = 3
+_MOST_BEYOND: Final = 4
 """Layers with values beyond an axis that a sentence names with how far they go."""
 _IMPORTANCE: Final = ("cross", "circle", "triangle", "diamond")
 """Which labels come first where there is no room for all: of failures, of anything else, of recoveries, of scales."""
@@ -413,7 +413,7 @@ class Scene:
     def beyond(self) -> str:
         """What lies beyond the vertical axes of the panels, as a sentence; empty if nothing does.
 
-        Up to three layers are named with how far they go, and more by their names only.
+        Up to four layers are named with how far they go, and more by their names only.
         """
         beyond = {
             f"{panel.title[0]}: {words}" if panel.title else words: layer.name
