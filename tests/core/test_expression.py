@@ -101,6 +101,6 @@ def test_arithmetic_is_that_of_python(a: int, b: int, text: str) -> None:
 
 
 def test_a_function_that_raises_is_named_with_what_it_was_given() -> None:
-    with pytest.raises(FunctionError, match=r"raised ZeroDivisionError for \{'clock': 7\}") as caught:
+    with pytest.raises(FunctionError, match=r"raised ZeroDivisionError: .* for \{'clock': 7\}") as caught:
         number_by(lambda known: known["clock"] // 0)({"clock": 7})
     assert isinstance(caught.value.__cause__, ZeroDivisionError)

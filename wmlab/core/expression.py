@@ -153,8 +153,11 @@ def number_by(rule: Any) -> Callable[[Mapping[str, Any]], int | None]:
         except Exception as error:
             if evaluate is not None:
                 raise
-            what = f"{without_functions(rule)!r} raised {type(error).__name__} for {dict(known)}: {error}"
-            raise FunctionError(f"{what.removesuffix('.')}.", remedy="correct the function.") from error
+            raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise FunctionError(
+                f"{without_functions(rule)!r} raised {raised} for {dict(known)}.",
+                remedy="correct the function; the traceback above shows where it stopped.",
+            ) from error
         if result is None or (isinstance(result, int) and not isinstance(result, bool) and -(2**63) <= result < 2**63):
             return result
         raise ScenarioError(
