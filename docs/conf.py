@@ -38,7 +38,17 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 ]
-exclude_patterns = [".*", "**/.ipynb_checkpoints", "**/_static", "wmlab.egg-info", "build", "tests", "tools", "wmlab"]
+exclude_patterns = [
+    ".*",
+    "**/.ipynb_checkpoints",
+    "**/.pytest_cache",
+    "**/_static",
+    "wmlab.egg-info",
+    "build",
+    "tests",
+    "tools",
+    "wmlab",
+]
 extensions = ["myst_nb", "sphinxcontrib.mermaid"]
 
 nb_execution_mode = "off"
