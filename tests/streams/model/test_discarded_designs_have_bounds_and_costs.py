@@ -38,6 +38,7 @@ def test_a_watermark_counts_once_it_is_known_in_both_designs_that_store_watermar
 
 def test_attributes_find_a_time_with_one_request_and_take_more_bytes() -> None:
     marks, attributes = (design(LOG, 4, SEGMENTS) for design in (marks_segment, extended_attributes))
+    assert extended_attributes([], 0, SEGMENTS).find_next_attribute_following(0) is None
     assert (marks.requests, marks.bytes_stored, marks.search) == (4 + 2 * 2, 2 * (48 + 16), 2 + 1)
     assert (attributes.requests, attributes.bytes_stored, attributes.search) == (4 + 2, 2 * 3 * 24, 1)
 

@@ -162,8 +162,8 @@ class ReadSide:
     requests: int
     bytes_stored: int
     search: int
-    attributes: Sequence[Watermark] = field(default=(), repr=False)
-    """The watermarks that the store keeps as attributes under their times, ascending."""
+    attributes: Sequence[Watermark] | None = field(default=None, repr=False)
+    """The watermarks that the store keeps as attributes under their times, ascending; None: it keeps none."""
 
     def find_next_attribute_following(self, time: int) -> Watermark | None:
         """The watermark of the smallest time after `time`, in one request; None: there is none.
@@ -171,7 +171,7 @@ class ReadSide:
         Only a design with attributes answers. Raises `ModelError` for another one.
         Source: PDP-33, Discarded Approaches (`findNextAttributeFollowing(Key)`).
         """
-        if not self.attributes:
+        if self.attributes is None:
             raise ModelError(
                 f"The design {self.name!r} keeps no attributes.", remedy='Ask the design "extended attributes".'
             )
