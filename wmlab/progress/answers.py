@@ -30,7 +30,7 @@ from wmlab.progress.scenario import (
     StallWorker,
     last_of,
     origins_of,
-    tracker_rules_of,
+    tracker_rules,
 )
 from wmlab.progress.sim.records import target_name
 
@@ -136,25 +136,70 @@ def _stretches(
 
 def operator_of(
     recording: Recording, stream: str | None, operator: str | None = None
-) -> tuple[str, str, list[dict[str, Any]]]:
+) -> tuple[str, str, list[Mapping[str, Any]]]:
     """A query, the operator that is named or whose watermark is the query's, and the buffers that arrived there.
 
     That is the build of the last windows or, without windows, the sink. Raises `RecordingError` for a query or an
     operator that is not there, and if there are several queries and none is named.
     """
-    plans = _plans(recording)
-    buffers = recording.table("buffers").to_pylist()
-    query = the_only(recording, stream, sorted({*plans, *(row["stream"] for row in buffers)}), "query", "queries")
-    of_query = [row for row in buffers if row["stream"] == query]
-    planned = plans.get(query)
-    known = dict.fromkeys(row["operator"] for row in of_query) if planned is None else planned.inputs
-    if operator is None:
-        operator = last_of(known) if planned is None else planned.last
-    elif operator not in known:
-        remedy = f"name one of {', '.join(known)}."
-        raise RecordingError(f"query {query!r} has no operator {operator!r} that follows progress.", remedy=remedy)
-    arrivals = sorted((row for row in of_query if row["operator"] == operator), key=itemgetter("arrival"))
-    return query, operator, arrivals
+    of_query = _RecordedQuery.of(recording, _the_query(recording, stream))
+    operator = of_query.operator(operator)
+    return of_query.name, operator, of_query.arrivals(operator)
+
+
+def _the_query(recording: Recording, stream: str | None) -> str:
+    scenario = recording.scenario_as(ProgressScenario)
+    planned = () if scenario is None else (query.name for query in scenario.queries)
+    arrived = recording.table("buffers")["stream"].unique().to_pylist()
+    return the_only(recording, stream, sorted({*planned, *arrived}), "query", "queries")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordedQuery:
+    """What a recording has of the query called `name`; its plan and its scenario are None where it does not tell."""
+
+    name: str
+    buffers: Sequence[Mapping[str, Any]]
+    incidents: Sequence[Mapping[str, Any]]
+    plan: Origins | None
+    scenario: ProgressScenario | None
+
+    @classmethod
+    def of(cls, recording: Recording, name: str) -> _RecordedQuery:
+        """The rows of a query, empty for one that is not there."""
+        scenario = recording.scenario_as(ProgressScenario)
+        queries = () if scenario is None else scenario.queries
+        buffers, incidents = (
+            [row for row in recording.table(table).to_pylist() if row["stream"] == name]
+            for table in ("buffers", "incidents")
+        )
+        plan = next((origins_of(query) for query in queries if query.name == name), None)
+        return cls(name=name, buffers=buffers, incidents=incidents, plan=plan, scenario=scenario)
+
+    @property
+    def rules(self) -> ProgressRules | None:
+        """The rules of the trackers, as far as the scenario tells them."""
+        return None if self.scenario is None else tracker_rules(self.scenario.resolved)
+
+    @property
+    def emitters(self) -> dict[int, str]:
+        """The name of every origin that came or is in the plan."""
+        planned = {} if self.plan is None else self.plan.emitters
+        return {row["origin"]: row["emitter"] for row in self.buffers} | planned
+
+    def operator(self, named: str | None) -> str:
+        """The operator that is named, or the last windows or the sink. Raises `RecordingError` for one that is not."""
+        known = dict.fromkeys(row["operator"] for row in self.buffers) if self.plan is None else self.plan.inputs
+        if named is None:
+            return last_of(known) if self.plan is None else self.plan.last
+        if named not in known:
+            remedy = f"name one of {', '.join(known)}."
+            raise RecordingError(f"query {self.name!r} has no operator {named!r} that follows progress.", remedy=remedy)
+        return named
+
+    def arrivals(self, operator: str) -> list[Mapping[str, Any]]:
+        """The buffers that arrived at an operator, in their order."""
+        return sorted((row for row in self.buffers if row["operator"] == operator), key=itemgetter("arrival"))
 
 
 def explain_plan(
@@ -174,36 +219,31 @@ def explain_plan(
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
     at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
-    query, operator, arrivals = operator_of(recording, stream, operator)
-    planned = _plans(recording).get(query)
-    rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
-    emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
+    of_query = _RecordedQuery.of(recording, _the_query(recording, stream))
+    operator = of_query.operator(operator)
     if at_ms is not None:
-        return _explained_at(recording, query, operator, at_ms, emitters)
+        return _explained_at(of_query, operator, at_ms)
+    arrivals, plan, emitters = of_query.arrivals(operator), of_query.plan, of_query.emitters
     if not arrivals:
-        raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
-    declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
-    rules = tracker_rules_of(recording) or ProgressRules(chunk_base=arrivals[0]["chunk_base"])
+        raise RecordingError(f"no buffer of query {of_query.name!r} had come.", remedy="ask for a query that has some.")
+    declared = {row["origin"] for row in arrivals} if plan is None else plan.inputs[operator]
+    rules = of_query.rules or ProgressRules(chunk_base=arrivals[0]["chunk_base"])
     stretches = _stretches(arrivals, rules, {origin: emitters[origin] for origin in declared})
     run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
-    notes = _literal_note(tracker_rules_of(recording))
-    return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark", notes=notes)
+    notes = _literal_note(of_query.rules)
+    return stragglers_from(stretches, stream=of_query.name, run_ms=run_ms, bound="global watermark", notes=notes)
 
 
-def _explained_at(
-    recording: Recording, query: str, operator: str, at_ms: int, emitters: Mapping[int, str]
-) -> ProgressExplanation:
+def _explained_at(of_query: _RecordedQuery, operator: str, at_ms: int) -> ProgressExplanation:
     """What holds the watermark at an operator and, where it waits for other operators, at those."""
-    causes = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
-    buffers = recording.table("buffers").to_pylist()
-    come = {row["operator"] for row in buffers if row["stream"] == query and row["arrived_ms"] <= at_ms}
+    causes, emitters = _blocking_origins(of_query, operator, at_ms), of_query.emitters
+    come = {row["operator"] for row in of_query.buffers if row["arrived_ms"] <= at_ms}
     # An operator of which a buffer is on its way has given what it had; one that has given nothing more waits itself.
     silent = [cause.origin for cause in causes if not cause.started and not cause.waiting]
     operators = [emitters[origin] for origin in silent if emitters.get(origin) in come]
-    upstream = tuple(_explained_at(recording, query, name, at_ms, emitters) for name in operators)
-    incidents = [row for row in recording.table("incidents").to_pylist() if row["stream"] == query]
-    until = [row for row in incidents if row["at_ms"] <= at_ms]
-    scenario, first = recording.scenario_as(ProgressScenario), causes[0]
+    upstream = tuple(_explained_at(of_query, name, at_ms) for name in operators)
+    until = [row for row in of_query.incidents if row["at_ms"] <= at_ms]
+    scenario, first = of_query.scenario, causes[0]
     names = tuple(emitters.get(cause.origin, "unheard of") for cause in causes)
     faults = tuple(_fault_of(cause, name, at_ms, until, scenario) for cause, name in zip(causes, names, strict=True))
     since = "" if first.since_ms is None else f" since {clock_words(first.since_ms)}"
@@ -214,10 +254,11 @@ def _explained_at(
     ]
     waiting = sum(cause.waiting for cause in causes)
     behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "No buffer waits"
-    sentence = f"The global watermark of {query} at {operator} is {stands}{since}: {listed(lacks)}. {behind} behind it."
+    where = f"{of_query.name} at {operator}"
+    sentence = f"The global watermark of {where} is {stands}{since}: {listed(lacks)}. {behind} behind it."
     return ProgressExplanation(
         at_ms=at_ms,
-        stream=query,
+        stream=of_query.name,
         operator=operator,
         watermark=first.watermark,
         since_ms=first.since_ms,
@@ -236,12 +277,6 @@ def _literal_note(rules: ProgressRules | None) -> list[str]:
     return [f"By the rule 'literal' a sequence is complete when {MEANING['literal']}."]
 
 
-def _plans(recording: Recording) -> dict[str, Origins]:
-    """The origins of each query of the recorded scenario; none where the recording does not tell it."""
-    scenario = recording.scenario_as(ProgressScenario)
-    return {} if scenario is None else {query.name: origins_of(query) for query in scenario.queries}
-
-
 def blocking_origins_at(
     recording: Recording, *, query: str, at_ms: int | str, operator: str = BUILD, rules: ProgressRules | None = None
 ) -> tuple[BlockingOrigin, ...]:
@@ -252,21 +287,25 @@ def blocking_origins_at(
     if nothing had come by then.
     """
     at_ms = the_moment(at_ms, start_ms=recording.start_ms)
-    buffers = recording.table("buffers").to_pylist()
-    arrivals = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
-    rows = sorted((row for row in arrivals if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
-    planned = _plans(recording).get(query)
-    origins = None if planned is None else planned.inputs.get(operator)
+    return _blocking_origins(_RecordedQuery.of(recording, query), operator, at_ms, rules)
+
+
+def _blocking_origins(
+    of_query: _RecordedQuery, operator: str, at_ms: int, rules: ProgressRules | None = None
+) -> tuple[BlockingOrigin, ...]:
+    arrivals = of_query.arrivals(operator)
+    rows = [row for row in arrivals if row["arrived_ms"] <= at_ms]
+    origins = None if of_query.plan is None else of_query.plan.inputs.get(operator)
     # Behind operators to which something has come, an operator to which nothing has waits for them.
-    at_others = [row for row in buffers if row["stream"] == query and row["operator"] != SCAN]
+    at_others = [row for row in of_query.buffers if row["operator"] != SCAN]
     if not rows and (origins is None or all(row["arrived_ms"] > at_ms for row in at_others)):
         raise RecordingError(
-            f"no buffer of query {query!r} had come to {operator!r} by {moment(at_ms)}.",
+            f"no buffer of query {of_query.name!r} had come to {operator!r} by {moment(at_ms)}.",
             remedy="ask for a query and an operator of the table 'buffers', and a later time.",
         )
     if origins is None:
         origins = tuple(guessed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
-    rules = rules or tracker_rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
+    rules = rules or of_query.rules or ProgressRules(chunk_base=rows[0]["chunk_base"])
     tracker = ProgressTracker(origins, rules)
     for row in rows:
         tracker.step(stamp_of(row), row["arrived_ms"])
