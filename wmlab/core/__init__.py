@@ -1,8 +1,8 @@
 """What the models share; and namespaces, which offer their public names and nothing else.
 
 `lazy` is for a package whose names are loaded when they are first used. So a Spark executor that needs a rule of the
-model gets nothing else; `namespace` for a module that has its names already. Either way `dir()`, and so Tab, shows them
-alone; a name that is not there is answered with one that is like it.
+model gets nothing else. `namespace` is for a module that has its names already. Either way `dir()`, and so Tab, shows
+them alone; a name that is not there is answered with one that is like it.
 """
 
 from __future__ import annotations

@@ -63,6 +63,13 @@ class ScenarioError(WmlabError):
 class FunctionError(ScenarioError):
     """A Python function of a scenario raised an error, which is the cause (`__cause__`) with its traceback."""
 
+    @classmethod
+    def of(cls, what: str, error: Exception, item: str) -> FunctionError:
+        """That the function called `what` raised `error` for the `item` that it was given."""
+        raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        remedy = "correct the function; the traceback above shows where it stopped."
+        return cls(f"{what} raised {raised} for {item}.", remedy=remedy)
+
 
 class RecordingError(WmlabError):
     """A recording that is truncated, missing, foreign, or written by a newer schema."""

@@ -153,11 +153,7 @@ def number_by(rule: Any) -> Callable[[Mapping[str, Any]], int | None]:
         except Exception as error:
             if evaluate is not None:
                 raise
-            raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise FunctionError(
-                f"{without_functions(rule)!r} raised {raised} for {dict(known)}.",
-                remedy="correct the function; the traceback above shows where it stopped.",
-            ) from error
+            raise FunctionError.of(repr(without_functions(rule)), error, str(dict(known))) from error
         if result is None or (isinstance(result, int) and not isinstance(result, bool) and -(2**63) <= result < 2**63):
             return result
         raise ScenarioError(

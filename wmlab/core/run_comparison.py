@@ -205,7 +205,7 @@ def _fewer_results(runs: Mapping[str, RunMeasures]) -> str:
         return ""
     first, most = max(results.items(), key=itemgetter(1))
     fewer = [
-        f"{label} gave {counted(number, runs[label].result)}" for label, number in results.items() if number < most
+        f"{label} gave {counted(number, runs[label].result_noun)}" for label, number in results.items() if number < most
     ]
     return f"{listed(fewer)}, fewer than {first} with {grouped(most)}."
 

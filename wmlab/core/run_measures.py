@@ -86,8 +86,8 @@ class RunMeasures(Answer):
     `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
     unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `settings` is
     the scenario as plain data with every default and option, None for a log. `failure` says that the run failed, and
-    why; empty if it did not. `results` counts what came out, None if the run gives none; `result` is
-    what one of them is called.
+    why; empty if it did not. `results` counts what came out, None if the run gives none; `result_noun` is what one of
+    them is called.
     """
 
     name: str
@@ -99,7 +99,7 @@ class RunMeasures(Answer):
     broken: BrokenPromises | None = None
     failure: str = ""
     results: int | None = None
-    result: str = "result"
+    result_noun: str = "result"
     width_ms: float | None = None
 
     @property

@@ -226,11 +226,9 @@ def writable_path(path: str | Path, *, overwrite: bool | None = None) -> Path:
     target = files.as_path(path, RecordingError).resolve()
     if target.exists():
         if not overwrite:
-            remedy = (
-                "choose another path or move it away."
-                if overwrite is None
-                else ("choose another path, move it away, or save with overwrite=True.")
-            )
+            remedy = "choose another path or move it away."
+            if overwrite is not None:
+                remedy = "choose another path, move it away, or save with overwrite=True."
             raise RecordingError(f"{target} exists already.", remedy=remedy)
         _require_nothing_else(target)
     above = _nearest_directory(target)

@@ -138,8 +138,8 @@ def with_moments(text: str, *, clock_ms: int | None = None) -> str:
     If one of them is an instant, or `clock_ms`, they all are.
     """
     times = [int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)]
-    found_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
-    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=found_ms), text)
+    dated_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
+    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=dated_ms), text)
 
 
 _INSIDE_A_NUMBER: Final = re.compile(

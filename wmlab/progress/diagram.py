@@ -154,7 +154,7 @@ class _Drawing:
             heads = [_Head(self._end(part.name, lines, mermaid.ROUND), part.name, None)]
         else:
             heads = [head for entry in part.sources for head in self._part(entry)]
-        for operator, name in self.origins.chains["" if part is self.query else part.name]:
+        for operator, name in self.origins.chain(part):
             if isinstance(operator, Windowing):
                 heads = self._windows(heads, operator, name)
                 continue

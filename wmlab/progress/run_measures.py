@@ -41,7 +41,7 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
         lag_ms=lag.mean_ms,
         settings=None if scenario is None else scenario.settings,
         results=sum(row["records"] for row in (fired if counting else arrivals)),
-        result="counted record" if counting else "result",
+        result_noun="counted record" if counting else "result",
         broken=BrokenPromises(count=incidents.count("late"), noun="buffer", below="with late records"),
         measures={
             f"buffers at {operator}": len(arrivals),

@@ -385,16 +385,16 @@ def _distinguished(branch: Branch) -> Iterator[Source | LogicalStream]:
 
 def sources_of(branch: Branch, names: Sequence[str]) -> set[str]:
     """The physical sources that are named, or are in a logical stream that is; those of the first entry if none is."""
-    found: set[str] = set()
+    names_of_sources: set[str] = set()
     for entry in branch.sources:
         named = entry.name in names or (not names and entry is branch.sources[0])
         if isinstance(entry, Source):
-            found |= {entry.name} if named else set()
+            names_of_sources |= {entry.name} if named else set()
         elif named:
-            found |= {part.name for _, part in _parts(entry, ()) if isinstance(part, Source)}
+            names_of_sources |= {part.name for _, part in _parts(entry, ()) if isinstance(part, Source)}
         elif names:
-            found |= sources_of(entry, names)
-    return found
+            names_of_sources |= sources_of(entry, names)
+    return names_of_sources
 
 
 @value
@@ -537,10 +537,19 @@ class Origins:
     left: Mapping[str, frozenset[int]]
     last: str
 
+    def chain(self, part: Source | Branch) -> Sequence[tuple[PlanOperator, str]]:
+        """The operators of a part of the query, or of the query's own chain."""
+        return self.chains[_key_of(part)]
+
     @property
     def emitters(self) -> dict[int, str]:
         """The name of every origin."""
         return {number: name for name, number in self.ids.items()}
+
+
+def _key_of(part: Source | Branch) -> str:
+    """The key of a part in `Origins.chains`; a query may have the name of one of its sources."""
+    return "" if isinstance(part, Query) else part.name
 
 
 def origins_of(query: Query) -> Origins:
@@ -549,11 +558,9 @@ def origins_of(query: Query) -> Origins:
     chains: dict[str, list[tuple[PlanOperator, str]]] = {}
     emitters = [source.name for source in query.physical]
     for part in _upwards(query):
-        key = "" if part is query else part.name
-        chains[key] = [
-            (o, next(windows) if isinstance(o, Windowing) else getattr(o, "name", "")) for o in part.operators
-        ]
-        emitters += [name for operator, name in chains[key] if isinstance(operator, Renumber | Windowing)]
+        chain = [(o, next(windows) if isinstance(o, Windowing) else getattr(o, "name", "")) for o in part.operators]
+        chains[_key_of(part)] = chain
+        emitters += [name for operator, name in chain if isinstance(operator, Renumber | Windowing)]
     ids = assign_origins(emitters)
     inputs: dict[str, tuple[int, ...]] = {SCAN: tuple(ids[source.name] for source in query.physical)}
     left: dict[str, frozenset[int]] = {}
@@ -567,7 +574,7 @@ def origins_of(query: Query) -> Origins:
             below = [follow(entry) for entry in part.sources]
             origins = {name: origin for entry, _ in below for name, origin in entry.items()}
             last = below[0][1] if len(below) == 1 else SINK
-        for operator, name in chains["" if part is query else part.name]:
+        for operator, name in chains[_key_of(part)]:
             if name:
                 inputs[name] = tuple(dict.fromkeys(origins.values()))
             if isinstance(operator, Join) and not isinstance(part, Source):

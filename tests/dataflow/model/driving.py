@@ -10,7 +10,7 @@ from wmlab.dataflow.model.items import IDLE_MESSAGE, Barrier, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Call, Deviations, Drop, Mode, Processor
 from wmlab.dataflow.model.transform import Transform
 from wmlab.dataflow.scenario.plan import Output
-from wmlab.dataflow.sim.columns import GrowingTable
+from wmlab.dataflow.sim.columns import JobTable
 from wmlab.dataflow.sim.instance import ProcessorInstance, Queue
 from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
 from wmlab.dataflow.tables import DATAFLOW_TABLES
@@ -124,7 +124,7 @@ class _Job:
         self.execution, self.now_ms = 1, 0
         self.snapshots: list[tuple[Barrier, Any]] = []
         for table in ("items", "coalescing", "drops", "state", "sunk"):
-            setattr(self, table, GrowingTable(table, DATAFLOW_TABLES[table], "test"))
+            setattr(self, table, JobTable(table, DATAFLOW_TABLES[table], "test"))
         self.taken_ms: list[int | None] = []
         self.taken: list[int | None] = []
         self.postponed = None

@@ -342,10 +342,10 @@ def _resolver(reader: QueryReader, query: ParsedQuery, *, joined: bool) -> Resol
             known = listed(list(by_alias))
             problem = f"no stream here is called {column.stream.text!r}"
             raise reader.error(column.stream.begin, problem, f"name one of: {known}")
-        asked = [alias for alias in by_alias if column.stream is None or column.stream.text == alias]
-        having = [alias for alias in asked if name in by_alias[alias]]
+        aliases = [alias for alias in by_alias if column.stream is None or column.stream.text == alias]
+        having = [alias for alias in aliases if name in by_alias[alias]]
         if not having:
-            known = listed([each for alias in asked for each in by_alias[alias]])
+            known = listed([each for alias in aliases for each in by_alias[alias]])
             raise reader.error(column.name.begin, f"there is no column {name!r}", f"name one of: {known}")
         if len(having) > 1:
             remedy = f"say which, as in {having[0]}.{name}"

@@ -11,10 +11,10 @@ import pyarrow as pa
 from wmlab.core.errors import ModelError
 
 _encode = JSONEncoder(ensure_ascii=False, check_circular=False).encode
-TableRow = tuple[Any, ...]
+JobRow = tuple[Any, ...]
 
 
-class GrowingTable:
+class JobTable:
     """The table `name`: a tuple per row, its values in the order of `columns`.
 
     `stream` is the same in all rows, and in no tuple; nor are the columns `apart`, which are given at the end.
@@ -25,7 +25,7 @@ class GrowingTable:
         self.schema = schema
         self.stream = stream
         self.columns = [column for column in schema.names if column not in {"stream", *apart}]
-        self.rows: list[TableRow] = []
+        self.rows: list[JobRow] = []
 
     def add(self, *values: Any) -> int:
         """Add a row, its values in the order of the columns; returns its number."""
@@ -63,7 +63,7 @@ class Texts:
     def __init__(self) -> None:
         self._known: dict[Sequence[str], dict[int, str]] = {}
 
-    def of(self, columns_of: Callable[[TableRow], Sequence[str]], rows: Sequence[TableRow]) -> list[str | None]:
+    def of(self, columns_of: Callable[[JobRow], Sequence[str]], rows: Sequence[JobRow]) -> list[str | None]:
         """The texts of the values at the end of each row of a table; None stays None.
 
         `columns_of` gives their columns for a row of the table.

@@ -32,7 +32,7 @@ from wmlab.dataflow.model.coalescer import NOTHING, EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MAX, MIN, Barrier, Done, Idle, Item, RowValues, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason
 from wmlab.dataflow.scenario.faults import Stall, SwallowAll
-from wmlab.dataflow.sim.columns import GrowingTable
+from wmlab.dataflow.sim.columns import JobTable
 from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
 
 Guarantee = Literal["none", "at_least_once", "exactly_once"]
@@ -60,12 +60,12 @@ class RunningJob(Protocol):
     postponed: Barrier | None
     taken_ms: list[int | None]
     taken: list[int | None]
-    items: GrowingTable
-    coalescing: GrowingTable
-    drops: GrowingTable
-    source_rows: GrowingTable
-    state: GrowingTable
-    sunk: GrowingTable
+    items: JobTable
+    coalescing: JobTable
+    drops: JobTable
+    source_rows: JobTable
+    state: JobTable
+    sunk: JobTable
 
     def wake(self, instance: Instance) -> None:
         """An instance has something to do; it takes a turn soon."""

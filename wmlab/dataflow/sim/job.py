@@ -34,7 +34,7 @@ from wmlab.dataflow.scenario.faults import (
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Window
-from wmlab.dataflow.sim.columns import GrowingTable, TableRow, Texts
+from wmlab.dataflow.sim.columns import JobRow, JobTable, Texts
 from wmlab.dataflow.sim.instance import Instance, ProcessorInstance, Queue
 from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.rules import processor_of, row_function, watermarked_columns
@@ -106,7 +106,7 @@ class Job(Simulation):
         self.layout = layout(dataflow)
         apart = {"items": ("taken_ms", "taken")}
         tables = {
-            name: GrowingTable(name, schema, dataflow.name, apart=apart.get(name, ()))
+            name: JobTable(name, schema, dataflow.name, apart=apart.get(name, ()))
             for name, schema in DATAFLOW_TABLES.items()
         }
         self._tables = tables
@@ -167,11 +167,11 @@ class Job(Simulation):
         into = {(edge.target, edge.number): nodes[edge.source].output.columns for edge in edges}
         texts = Texts()
 
-        def first_input(row: TableRow) -> Sequence[str]:
+        def first_input(row: JobRow) -> Sequence[str]:
             """The columns of the rows that came on the first input of the vertex of a table's row."""
             return into[row[1], 0]
 
-        columns_of: dict[str, Callable[[TableRow], Sequence[str]]] = {
+        columns_of: dict[str, Callable[[JobRow], Sequence[str]]] = {
             "items": lambda row: by_queue[row[1]],
             "source_rows": lambda row: nodes[row[1]].output.columns,
             "drops": lambda row: into[row[1], row[4]],

@@ -75,11 +75,7 @@ def call_user_function(function: Callable[..., Any], *arguments: Any, vertex: st
     try:
         return function(*arguments)
     except Exception as error:
-        raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise FunctionError(
-            f"{vertex}: {function_name(function)} raised {raised} for {item}.",
-            remedy="correct the function; the traceback above shows where it stopped.",
-        ) from error
+        raise FunctionError.of(f"{vertex}: {function_name(function)}", error, item) from error
 
 
 def _row_in_words(row: Mapping[str, Any]) -> str:

@@ -179,7 +179,7 @@ class QueryRun:
     def _steps(self, part: plans.Source | plans.Branch) -> Iterator[Step]:
         """The steps of the chain of one part."""
         base = self.rules.chunk_base
-        for index, (operator, name) in enumerate(self.origins.chains["" if part is self.part else part.name]):
+        for index, (operator, name) in enumerate(self.origins.chain(part)):
             match operator:
                 case plans.Filter(keep=keep):
                     salt = zlib.crc32(f"filter {index} of {part.name}".encode())
@@ -239,12 +239,11 @@ class QueryRun:
         self._submit(route, 0, buffer, partial(self._run, route, 0, buffer), buffer.records * per_record_ms)
         self._expect(route, 0, -1)
 
-    def _expect(self, route: Route, index: int, count: int) -> WindowRun | None:
+    def _expect(self, route: Route, index: int, count: int) -> None:
         """Change by `count` how much is on its way, before the step at `index`, to the windows that come next."""
         windows = next((step.windows for step in route[index:] if step.windows is not None), None)
         if windows is not None:
             windows.on_its_way += count
-        return windows
 
     def _submit(self, route: Route, index: int, buffer: RecordBuffer, task: Task, more_ms: float = 0.0) -> None:
         """Queue a task that begins with the step at `index`, for which the next windows wait."""
@@ -278,11 +277,10 @@ class QueryRun:
             execute = partial(self._execute, route, index, buffer)
             at_end = index == len(route) - 1
             go = partial(execute, worker) if at_end else partial(self._submit, route, index, buffer, execute)
-            chunk = (self.emitters[buffer.origin], buffer.sequence, buffer.chunk)
-            makes_chunks = route[index - 1].makes_chunks
-            delays_ms = (
-                self.world.faulty(self.part.name, chunk, buffer.records, self.world.now_ms) if makes_chunks else [0]
-            )
+            delays_ms = [0]
+            if route[index - 1].makes_chunks:
+                chunk = (self.emitters[buffer.origin], buffer.sequence, buffer.chunk)
+                delays_ms = self.world.faulty(self.part.name, chunk, buffer.records, self.world.now_ms)
             for delay_ms in delays_ms:
                 if delay_ms:
                     self._expect(route, index, 1)

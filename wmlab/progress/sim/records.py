@@ -48,9 +48,8 @@ class RecordBuffer(TupleBuffer):
     """A tuple buffer with what it holds.
 
     `rows` are its records, each a `ROW`; behind the last windows and filters there are none, as only their number
-    counts. `size` is how
-    large a record has become, in records as they were at the source; `capacity` is how many of these a buffer holds,
-    None: any number.
+    counts. `size` is how large a record has become, in records as they were at the source; `capacity` is how many of
+    these a buffer holds, None: any number.
     """
 
     created_ms: int

@@ -230,8 +230,8 @@ def _due_ms(state: RunState) -> int | None:
 def next_cycle_blocked_by(state: RunState) -> Party | None:
     """What keeps the next cycle from running: its controller, or that nobody owns the bucket; None: nothing known."""
     name = state.leader
-    asked = name or state.last_owner
-    fault = None if asked is None else state.faults.of("controller", asked, at_ms=state.at_ms, needs=SERVICES)
+    controller = name or state.last_owner
+    fault = None if controller is None else state.faults.of("controller", controller, at_ms=state.at_ms, needs=SERVICES)
     if fault is not None and state.owners_known:
         # Another controller takes over, once the session has ended.
         fault = replace(fault, until_ms=None)

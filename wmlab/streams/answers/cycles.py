@@ -65,14 +65,14 @@ def holding_writers(cause_spans: Sequence[CauseSpan]) -> list[WriterSpan]:
 def noting_sentences(stream: str, marks: Sequence[TableRow], holding: Sequence[WriterSpan]) -> str:
     """Which writer held the watermark longest, and how many marks were refused."""
     longest = max(holding, key=lambda span: span.to_ms - span.from_ms, default=None)
-    held = f"No writer held the watermark of {stream}."
+    sentence = f"No writer held the watermark of {stream}."
     if longest is not None:
         lasted = rounded(longest.to_ms - longest.from_ms)
         since = time_words(row["received_ms"] for row in marks)(longest.from_ms)
-        held = f"{longest.writer} held the watermark of {stream} longest, for {lasted} from {since}."
+        sentence = f"{longest.writer} held the watermark of {stream} longest, for {lasted} from {since}."
     refused = sum(row["outcome"] != "success" for row in marks)
     were = "was" if len(marks) == 1 else "were"
-    return f"{held} {counted(len(marks), 'mark')} {were} noted, {grouped(refused)} of them refused."
+    return f"{sentence} {counted(len(marks), 'mark')} {were} noted, {grouped(refused)} of them refused."
 
 
 def mark_words(row: TableRow) -> str:

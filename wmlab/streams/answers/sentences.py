@@ -77,31 +77,30 @@ def log_sentences(cause: Cause) -> str:
     return " ".join(filter(None, [_value(cause), *_reason(cause)]))
 
 
-def reader_sentences(cause: Cause, who: str) -> str:
-    """The sentences about the lower bound that `who` knows: a reader, or "The readers" of a group."""
-    several = who == GROUP
+def reader_sentences(cause: Cause, reader: str) -> str:
+    """The sentences about the lower bound that `reader` knows: a reader, or "The readers" of a group."""
+    several = reader == GROUP
     see, know = ("see", "know") if several else ("sees", "knows")
     if cause.kind is CauseKind.NEWEST and cause.log is not None:
-        newest = f"{who} {know} the newest watermark. " if cause.bound is not None else ""
+        newest = f"{reader} {know} the newest watermark. " if cause.bound is not None else ""
         return f"{newest}{log_sentences(cause.log)}"
-    value = f"{who} {know} no watermark yet."
+    value = f"{reader} {know} no watermark yet."
     if cause.bound is not None:
-        value = f"{who} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}."
+        value = f"{reader} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}."
     newest = "" if cause.newest is None else f"The newest watermark is {_time(cause, cause.newest)}."
-    return " ".join(filter(None, [value, *_reader_reason(cause, who), newest, _held_log(cause.log)]))
+    return " ".join(filter(None, [value, *_reader_reason(cause, reader), newest, _held_log(cause.log)]))
 
 
 GROUP: Final = "The readers"
 """How sentences call the readers of a group."""
 
 
-def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], who: str | None) -> str:
-    """The sentences about an upper bound: of the log, or with `who` of what a reader or group knows."""
-    if upper is None and who is not None and cause.newest is not None:
-        know = "know" if who == GROUP else "knows"
-        return (
-            f"{who} {know} no upper bound: no watermark is ahead of what is read. {log_sentences(cause.log or cause)}"
-        )
+def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], reader: str | None) -> str:
+    """The sentences about an upper bound: of the log, or with `reader` of what a reader or group knows."""
+    if upper is None and reader is not None and cause.newest is not None:
+        know = "know" if reader == GROUP else "knows"
+        nothing_ahead = f"{reader} {know} no upper bound: no watermark is ahead of what is read."
+        return f"{nothing_ahead} {log_sentences(cause.log or cause)}"
     if upper is None:
         return f"There is no upper bound. {log_sentences(cause.log or cause)}"
     noted = f" It is the latest time that {listed(writers, most=_NAMED)} had noted." if writers else ""
@@ -114,42 +113,44 @@ def because(cause: Cause) -> str:
     parties = cause.parties
     if cause.kind in (CauseKind.CONTROLLER, CauseKind.STORE):
         parties = tuple(party for party in parties if party.subject != "writer")
-    who, singular = listed([_who(party) for party in parties], most=_NAMED, rest="others"), len(parties) == 1
+    names = listed([_name_in_stretch(party) for party in parties], most=_NAMED, rest="others")
+    singular = len(parties) == 1
     faults = [party for party in parties if party.is_held_by_fault or (party.subject == "reader" and party.fault)]
     if faults and len(faults) == len(parties) and len({_past(party) for party in faults}) == 1:
         past = _past(faults[0])
-        return f"{who} {past if singular else past.replace('was ', 'were ')}"
+        return f"{names} {past if singular else past.replace('was ', 'were ')}"
     if cause.kind is CauseKind.CONTROLLER and parties and parties[0].subject == "bucket":
         return "nobody owned the bucket of the stream"
     if cause.kind is CauseKind.CONTROLLER and parties and parties[0].back_ms is not None:
-        return f"{who} was back, but had run no cycle yet"
+        return f"{names} was back, but had run no cycle yet"
     template = _STRETCH.get(cause.kind)
     if template is None:
         return cause.reason
-    return template.format(who=who, were="was" if singular else "were", segments="segment" if singular else "segments")
+    were, segments = ("was", "segment") if singular else ("were", "segments")
+    return template.format(names=names, were=were, segments=segments)
 
 
 _STRETCH: Final = {
-    CauseKind.LAGGING: "{who} noted no later time",
-    CauseKind.SLOWEST: "{who} noted no later time",
+    CauseKind.LAGGING: "{names} noted no later time",
+    CauseKind.SLOWEST: "{names} noted no later time",
     CauseKind.PERIOD: "the next cycle was awaited",
     CauseKind.FIRST_CYCLE: "the first cycle was awaited",
     CauseKind.CONTROLLER: "no cycle ran",
-    CauseKind.READER: "{who} {were} stopped",
-    CauseKind.UNREAD: "{segments} {who} {were} not read",
-    CauseKind.PUBLICATION: "the position in {segments} {who} was not published",
-    CauseKind.ASSIGNMENT: "nobody had published a position in {segments} {who}",
+    CauseKind.READER: "{names} {were} stopped",
+    CauseKind.UNREAD: "{segments} {names} {were} not read",
+    CauseKind.PUBLICATION: "the position in {segments} {names} was not published",
+    CauseKind.ASSIGNMENT: "nobody had published a position in {segments} {names}",
     CauseKind.EXPECTED: "expected writers were missing",
     CauseKind.NOT_STARTED: "no position was published",
-    CauseKind.NEXT_LOOK: "{who} had not looked",
-    CauseKind.SHARED_STATE: "{who} had not looked",
+    CauseKind.NEXT_LOOK: "{names} had not looked",
+    CauseKind.SHARED_STATE: "{names} had not looked",
     CauseKind.NO_WRITER_LEFT: "no active writer was left",
     CauseKind.NO_MARK: "no writer had noted a time",
 }
 """What held a curve during a stretch of time that is over."""
 
 
-def _who(party: Party) -> str:
+def _name_in_stretch(party: Party) -> str:
     """Whose fault it is: of a bucket without an owner, that of its last owner."""
     if party.subject == "store":
         return _the(party)
@@ -259,8 +260,8 @@ def _release(cause: Cause) -> str:
     given_up_ms = cause.earliest_ms if cause.kind is CauseKind.LAGGING else None
     it = cause.parties[0].name if len(cause.parties) == 1 else "the last of them"
     if back_ms is not None and (given_up_ms is None or back_ms <= given_up_ms):
-        who = it if len(cause.parties) == 1 else "The last of them"
-        return f"{who} goes on at {_earliest(cause, back_ms)}."
+        subject = it if len(cause.parties) == 1 else "The last of them"
+        return f"{subject} goes on at {_earliest(cause, back_ms)}."
     if given_up_ms is None:
         return ""
     return f"If nothing newer comes, {it} is given up at {_earliest(cause, given_up_ms)}."
@@ -301,9 +302,8 @@ def _overdue(cause: Cause) -> str:
 
 def _earliest(cause: Cause, at_ms: int) -> str:
     """A planned moment, before which nothing changes; one after the end of the run says so."""
-    return (
-        f"{clock_words(at_ms)}{', after the end of the run' if _is_after_the_run(cause, at_ms) else ' at the earliest'}"
-    )
+    when = ", after the end of the run" if _is_after_the_run(cause, at_ms) else " at the earliest"
+    return clock_words(at_ms) + when
 
 
 def _is_after_the_run(cause: Cause, at_ms: int) -> bool:
@@ -347,11 +347,11 @@ def _the(party: Party) -> str:
 _SEGMENTS: Final = ("marks segment",)
 
 
-def _reader_reason(cause: Cause, who: str) -> list[str]:
-    """What keeps `who` from knowing the newest watermark."""
+def _reader_reason(cause: Cause, reader: str) -> list[str]:
+    """What keeps `reader` from knowing the newest watermark."""
     parties = cause.parties
     names = listed(cause.names, most=_NAMED, rest="others")
-    it = "It" if names == who else names
+    it = "It" if names == reader else names
     match cause.kind:
         case CauseKind.READER:
             at_fault = [party for party in parties[:_NAMED] if party.fault is not None]

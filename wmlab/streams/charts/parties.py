@@ -145,15 +145,15 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     rows.sort(key=lambda row: (is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
     sentence = cost_sentences(streams[0], rows)
     fewer = drawn_words((_MOST_HOLDERS, len(rows), "causes, those with the largest cost"))
-    shown = rows[:_MOST_HOLDERS]
-    top_ms = max(1, *(round(row["cost_ms"] or 0) for row in shown))
+    holders = rows[:_MOST_HOLDERS]
+    top_ms = max(1, *(round(row["cost_ms"] or 0) for row in holders))
     return chart_of(
         sentence,
         columns_of(rows, _COST_COLUMNS),
         title=title or f"Who held the lower bound of {streams[0]}, and what did it cost?",
         note=fewer,
         across=Axis("raised the mean lag by", 0, top_ms, False, duration_unit(top_ms)),
-        panels=[lanes([_name(row) for row in shown], _bars(shown))],
+        panels=[lanes([_name(row) for row in holders], _bars(holders))],
     )
 
 
@@ -162,10 +162,10 @@ def _name(row: TableRow) -> str:
     return f"{row['who']} ({row['why']}{alone})" if row["why"] in _ROLE or alone else str(row["who"])
 
 
-def _bars(shown: Sequence[TableRow]) -> list[Blocks]:
+def _bars(holders: Sequence[TableRow]) -> list[Blocks]:
     """The bars by cause, each with its price next to it."""
     bars: dict[str, list[Box]] = {}
-    for index, row in enumerate(shown):
+    for index, row in enumerate(holders):
         price = cost_words(row)
         label = f"{price}, held {rounded(row['held_ms'])}"
         box = Box(0, round(row["cost_ms"] or 0), index - 0.3, index + 0.3, label, f"{_name(row)}: {label}")
@@ -189,17 +189,17 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     name = one_stream(recording, stream, "cycles")
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
-    shown = share_of(cycles, _MOST_CYCLES)
+    drawn_cycles = share_of(cycles, _MOST_CYCLES)
     held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
     sentence = joined(cycle_sentences(name, cycles), missing_cycles(held_by))
-    fewer = drawn_words((len(shown), len(cycles), "cycles"))
+    fewer = drawn_words((len(drawn_cycles), len(cycles), "cycles"))
     times = held([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = single([mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
     bound = Steps(
         name="previous lower bound",
         role="perfect",
-        xs=[row["at_ms"] for row in shown],
-        ys=[row["previous_lower"] for row in shown],
+        xs=[row["at_ms"] for row in drawn_cycles],
+        ys=[row["previous_lower"] for row in drawn_cycles],
     )
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     ends = shown_range([times], [last], least_ms=clock[1] - clock[0])
@@ -215,8 +215,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
             lanes(
                 controllers,
                 [
-                    dots("emitted", "lower", "circle", _cycles(True, shown, controllers), size=3.0),
-                    dots("held", "upper", "cross", _cycles(False, shown, controllers)),
+                    dots("emitted", "lower", "circle", _cycles(True, drawn_cycles, controllers), size=3.0),
+                    dots("held", "upper", "cross", _cycles(False, drawn_cycles, controllers)),
                 ],
             ),
             Panel(up=up, height=200.0, layers=[bound]),
@@ -225,8 +225,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     )
 
 
-def _cycles(emitted: bool, shown: Sequence[TableRow], controllers: Sequence[str]) -> list[tuple[int, int, str]]:
-    cycles = [row for row in shown if (row["outcome"] == "emitted") is emitted]
+def _cycles(emitted: bool, cycles: Sequence[TableRow], controllers: Sequence[str]) -> list[tuple[int, int, str]]:
+    cycles = [row for row in cycles if (row["outcome"] == "emitted") is emitted]
     return [(row["at_ms"], controllers.index(row["controller"]), cycle_words(row)) for row in cycles]
 
 
@@ -262,8 +262,8 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
 
 def _lane(bucket: int, rows: Sequence[TableRow]) -> str:
     streams = next(row["streams"] for row in rows if row["bucket"] == bucket)
-    shown = ", ".join(streams[:2]) + (", …" if len(streams) > 2 else "")
-    return f"bucket {bucket}: {shown or 'no stream'}"
+    names = ", ".join(streams[:2]) + (", …" if len(streams) > 2 else "")
+    return f"bucket {bucket}: {names or 'no stream'}"
 
 
 def _owned(controller: str, role: str, rows: Sequence[TableRow], buckets: Sequence[int], end_ms: int) -> Blocks:
@@ -321,14 +321,14 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
     entries = memberships(cycles, marks)
     known = known_writers(entries)
     writers = sorted(known[:_MOST_WRITERS])
-    shown = share_of(cycles, _MOST_GENERATIONS)
-    moments = {row["at_ms"] for row in shown}
+    drawn_cycles = share_of(cycles, _MOST_GENERATIONS)
+    moments = {row["at_ms"] for row in drawn_cycles}
     drawn = [entry for entry in entries if entry.at_ms in moments and entry.writer in writers]
     sentence = generation_sentences(name, cycles, entries)
     fewer = drawn_words((_MOST_GENERATIONS, len(cycles), "cycles"), (_MOST_WRITERS, len(known), "writers"))
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     left_out = {entry.writer for entry in entries if entry.standing in (Standing.SILENT, Standing.OLDER)}
-    curves = _curves(shown, [writer for writer in known if writer in left_out][:_LINES], marks, entries)
+    curves = _curves(drawn_cycles, [writer for writer in known if writer in left_out][:_LINES], marks, entries)
     ends = shown_range([held(curve.xs, curve.ys) for curve in curves], least_ms=clock[1] - clock[0])
     up = time_axis("event time", ends, pad_percent=5, clock=clock)
     return chart_of(

@@ -15,7 +15,7 @@ without segments is not in the map. Next to its time each reader has its upper b
 reader has passed a later cut, so nobody takes the group's time back:
 
 - A reader that gives a segment back, reads it to its end or disappears leaves its time to all others. They count as
-their own what nobody owns. An entry that was later becomes this one.
+  their own what nobody owns. An entry that was later becomes this one.
 - Who comes to the map begins with the time of the group, up to which all segments have been read that nobody owned.
 - While nobody is in the map, the group keeps the time of the last who was.
 
