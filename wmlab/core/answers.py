@@ -20,6 +20,7 @@ import pyarrow as pa
 from wmlab.core.errors import unknown_attribute
 from wmlab.core.words import (
     grouped,
+    joined,
     listed,
     rounded,
     unbroken,
@@ -252,7 +253,7 @@ class Stragglers(TableAnswer[Straggler]):
     @property
     def sentence(self) -> str:
         """Who cost most, in one sentence, and what else is to be said."""
-        return " ".join(filter(None, [self.stall, self._costliest(), *self.notes]))
+        return joined(self.stall, self._costliest(), *self.notes)
 
     def _costliest(self) -> str:
         over = f"Over {rounded(self.run_ms)}"

@@ -15,13 +15,13 @@ import pyarrow as pa
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.arguments import the_names
 from wmlab.core.charts.axis import Piece, held, shown_range, sloping, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns
-from wmlab.core.charts.scene import Panel, Path, Scene, Steps, behind_clock, merge_equal, thinned
+from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns
+from wmlab.core.charts.scene import Panel, Path, Steps, behind_clock, merge_equal, thinned
 from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
-from wmlab.core.words import counted, grouped, listed, rounded
+from wmlab.core.words import counted, grouped, joined, listed, rounded
 
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
@@ -156,8 +156,8 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
-    sentence = " ".join(filter(None, [_failures(runs), _fewer_results(runs), _promises(runs), _lags(bound, runs)]))
-    left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
+    sentence = joined(_failures(runs), _fewer_results(runs), _promises(runs), _lags(bound, runs))
+    left_out = f"Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     curves: list[Steps] = []
     behind: list[Path] = []
     times, lags = list[list[Piece]](), list[list[Piece]]()
@@ -179,16 +179,17 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
         Panel(up=time, layers=merge_equal(curves)),
         Panel(up=lag, layers=merge_equal(behind), height=130.0),
     ]
-    scene = Scene(
-        title=f"How do the {bound}s of the runs differ?",
-        subtitle=sentence + left_out,
-        across=time_axis("clock", clock),
-        panels=panels if has_lag else panels[:1],
-    )
     data = columns(
         [(label, *row) for label, run in runs.items() for row in run.steps], "run", "at_ms", bound.replace(" ", "_")
     )
-    return Chart(sentence=sentence, data=data, scene=scene)
+    return chart_of(
+        sentence,
+        data,
+        title=f"How do the {bound}s of the runs differ?",
+        note=left_out,
+        across=time_axis("clock", clock),
+        panels=panels if has_lag else panels[:1],
+    )
 
 
 def _failures(runs: Mapping[str, RunMeasures]) -> str:

@@ -176,6 +176,11 @@ def listed(names: Sequence[str], *, most: int | None = None, rest: str = "more")
     return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def joined(*sentences: str) -> str:
+    """Sentences one after the other, without those that are empty."""
+    return " ".join(filter(None, sentences))
+
+
 def shown(offered: object) -> str:
     """The repr of something that somebody gave, cut in the middle where it is long."""
     try:

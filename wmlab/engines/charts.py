@@ -7,14 +7,13 @@ from typing import Any, Final
 
 from wmlab.core import namespace
 from wmlab.core.charts.axis import Axis, Numbers, duration_unit, held, shown_range, time_axis
-from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.chart import Chart, chart_of
 from wmlab.core.charts.scene import (
     Blocks,
     Box,
     Dots,
     Layer,
     Panel,
-    Scene,
     Steps,
     Value,
     lanes,
@@ -65,13 +64,13 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
         for panel in (_without(job, explanation), _lag(job), _rows(job, explanation), _late(job))
         if panel is not None
     ]
-    scene = Scene(
+    return chart_of(
+        explanation.sentence,
+        _data(curves),
         title=title or f"Where is the watermark of {job.operator}, and who holds it?",
-        subtitle=explanation.sentence,
         across=across,
         panels=panels,
     )
-    return Chart(sentence=explanation.sentence, data=_data(curves), scene=scene)
 
 
 def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:

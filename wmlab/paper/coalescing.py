@@ -19,8 +19,8 @@ import pyarrow as pa
 from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_choice
 from wmlab.core.charts.axis import Numbers, Tick
-from wmlab.core.charts.chart import Chart, columns
-from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, Value, lanes
+from wmlab.core.charts.chart import Chart, chart_of, columns
+from wmlab.core.charts.scene import Blocks, Box, Panel, Steps, Value, lanes
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
@@ -237,8 +237,13 @@ def _draw(
         panels.append(_watermarks(curves, key, len(rows) + 1, several=len(keys) > 1))
     panels.append(lanes(names, [_idle(rows, count)]))
     sentence = _sentence(rows, emitted, count)
-    scene = Scene(title="What comes out of the coalesced inputs?", subtitle=sentence, across=across, panels=panels)
-    return Chart(sentence=sentence, data=columns(table, "input", "key", "item", "watermark"), scene=scene)
+    return chart_of(
+        sentence,
+        columns(table, "input", "key", "item", "watermark"),
+        title="What comes out of the coalesced inputs?",
+        across=across,
+        panels=panels,
+    )
 
 
 def _watermarks(curves: Mapping[str, Sequence[tuple[int, int]]], key: int, end: int, *, several: bool) -> Panel:

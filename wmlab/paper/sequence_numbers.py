@@ -17,8 +17,8 @@ import pyarrow as pa
 from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_choice
 from wmlab.core.charts.axis import Numbers, Tick
-from wmlab.core.charts.chart import Chart, columns
-from wmlab.core.charts.scene import Blocks, Box, Scene, lanes
+from wmlab.core.charts.chart import Chart, chart_of, columns
+from wmlab.core.charts.scene import Blocks, Box, lanes
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
@@ -203,10 +203,10 @@ def _draw(
             table.append((rule, number, what))
     roles = dict(zip(boxes, ("lower", "perfect", "alarm"), strict=True))
     marked = tuple(Tick(2 * number, str(number)) for number in range(1, highest + 1, max(1, highest // 20)))
-    scene = Scene(
+    return chart_of(
+        sentence,
+        columns(table, "rule", "sequence", "state"),
         title=f"How far is the longest consecutive sequence of {counted(len(buffers), 'buffer')}?",
-        subtitle=sentence,
         across=Numbers("sequence number", 1, 2 * highest + 1, marked),
         panels=[lanes(_RULES, [Blocks(name=kind, role=roles[kind], boxes=of_kind) for kind, of_kind in boxes.items()])],
     )
-    return Chart(sentence=sentence, data=columns(table, "rule", "sequence", "state"), scene=scene)

@@ -10,6 +10,7 @@ from wmlab.core import namespace
 from wmlab.core.charts.axis import Axis, Numbers, Piece, duration_unit, held, shown_range, single, time_axis, time_words
 from wmlab.core.charts.chart import (
     Chart,
+    chart_of,
     columns_of,
     faults,
     one_stream,
@@ -24,7 +25,6 @@ from wmlab.core.charts.scene import (
     ConstantSpan,
     Dots,
     Panel,
-    Scene,
     Shape,
     Steps,
     Value,
@@ -85,14 +85,14 @@ def progress(
     clock = _clock(table["arrived_ms"])
     ends = shown_range(every, least_ms=clock.high - clock.low)
     up = time_axis("watermark", ends, pad_percent=4, clock=table["arrived_ms"])
-    scene = Scene(
+    columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
+    return chart_of(
+        sentence,
+        {"at_ms": table["arrived_ms"]} | columns,
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
-        subtitle=sentence,
         across=clock,
         panels=[Panel(up=up, layers=merge_equal(curves), height=_HEIGHT)],
     )
-    columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
-    return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | columns, scene=scene)
 
 
 def sequence_prefix(
@@ -117,9 +117,10 @@ def sequence_prefix(
     highest: list[Value] = [*accumulate(sequences, max)]
     indices = thin([reached, highest], _CAP, xs=at_ms)
     xs, below, above = [at_ms[i] for i in indices], [reached[i] for i in indices], [highest[i] for i in indices]
-    scene = Scene(
+    return chart_of(
+        sentence,
+        {"at_ms": at_ms, "sequence": sequences, "prefix": reached},
         title=title or f"How long is the complete prefix of {chosen}?",
-        subtitle=sentence,
         across=_clock(at_ms),
         panels=[
             Panel(
@@ -134,7 +135,6 @@ def sequence_prefix(
             )
         ],
     )
-    return Chart(sentence=sentence, data={"at_ms": at_ms, "sequence": sequences, "prefix": reached}, scene=scene)
 
 
 def _chosen(table: Table, emitter: str | None) -> str:
@@ -326,22 +326,23 @@ def windows_firing(
     dots = [_dots(kind, fired) for kind in _LOOKS]
     totals = {kind: sum(_kind(row) == kind for row in fired) for kind in _LOOKS}
     fewer = [f"{_MOST} of the {grouped(total)} {kind}" for kind, total in totals.items() if total > _MOST]
-    notes = f" Drawn are {listed(fewer)}." if fewer else ""
+    note = f"Drawn are {listed(fewer)}." if fewer else ""
     clock = [*xs, *(row["fired_ms"] for row in fired)]
     ends, watermark = single(row["end"] for row in fired), held(at_ms, reached)
     event = shown_range([ends], [watermark], least_ms=max(clock) - min(clock))
     up = time_axis("event time", event, pad_percent=4, clock=xs)
     curve = Steps(name="global watermark", role="lower", xs=xs, ys=ys)
-    scene = Scene(
+    columns_drawn = ("operator", "start", "end", "records", "fired_ms", "cause")
+    data = {column: [row[column] for row in fired] for column in columns_drawn}
+    return chart_of(
+        sentence,
+        data,
         title=title or f"When did the windows of {name} fire?",
-        subtitle=sentence + notes,
+        note=note,
         across=time_axis("clock", clock),
         panels=[Panel(up=up, height=300.0, layers=[curve, *dots])],
         rules=faults(recording, name, without=("late",)),
     )
-    columns_drawn = ("operator", "start", "end", "records", "fired_ms", "cause")
-    data = {column: [row[column] for row in fired] for column in columns_drawn}
-    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _kind(row: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from wmlab.core.errors import ChartError, unknown_attribute
 from wmlab.core.files import as_path
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
-from wmlab.core.words import grouped, is_instant, listed, rounded, shown
+from wmlab.core.words import grouped, is_instant, joined, listed, rounded, shown
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -115,11 +115,6 @@ def drawn_words(*parts: tuple[int, int, str]) -> str:
     """
     shares = [f"{grouped(most)} of {grouped(count)} {what}" for most, count, what in parts if most < count]
     return f"Drawn are {listed(shares)}." if shares else ""
-
-
-def joined(*sentences: str) -> str:
-    """Sentences one after the other, without those that are empty."""
-    return " ".join(filter(None, sentences))
 
 
 def incident_words(kind: str, detail: str) -> str:

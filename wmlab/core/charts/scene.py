@@ -20,7 +20,7 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
 from wmlab.core.charts.style import BOLD, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, stagger, text_width, wrap
 from wmlab.core.errors import ChartError
-from wmlab.core.words import counted, listed
+from wmlab.core.words import counted, joined, listed
 
 Value = int | None
 Point = tuple[int, int]
@@ -459,7 +459,7 @@ class Scene:
         """The subtitle, what lies beyond an axis, and how many rules have no room for their label."""
         unlabelled = labels.count(None)
         note = f"Without a label: {unlabelled} of {len(labels)} incidents." if unlabelled else ""
-        return " ".join(filter(None, [self.subtitle, self.beyond, note]))
+        return joined(self.subtitle, self.beyond, note)
 
     def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
         """The answer in lines."""

@@ -18,12 +18,12 @@ from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
+from wmlab.core.words import joined, rounded
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.search import Search
-from wmlab.dataflow.answers.sentences import failure_sentence, first, watermark_sentences
+from wmlab.dataflow.answers.sentences import failure_sentence, watermark_sentences
 from wmlab.dataflow.answers.state import held_state
 from wmlab.dataflow.answers.values import Drops, Explanation
 from wmlab.dataflow.model.join import LEFT, RIGHT, START
@@ -73,7 +73,7 @@ def explain(
         return replace(stragglers, notes=(*stragglers.notes, *filter(None, [apart])))
     began = run.executions[0]["started_ms"] if run.executions else None
     answer = explain_vertex(Search(run, at_ms, f"ask from {began} ms on."), name, key, instance)
-    return replace(answer, sentence=first(answer.sentence, _times_apart(run, name, at_ms)))
+    return replace(answer, sentence=joined(answer.sentence, _times_apart(run, name, at_ms)))
 
 
 def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:

@@ -15,11 +15,11 @@ from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import clock_words, counted, listed, shown
+from wmlab.core.words import clock_words, counted, joined, listed, shown
 from wmlab.dataflow.answers.cause import release_ms_of
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
-from wmlab.dataflow.answers.sentences import failure_sentence, first, held_sentence, release_sentence
+from wmlab.dataflow.answers.sentences import failure_sentence, held_sentence, release_sentence
 from wmlab.dataflow.answers.values import DroppedRow, Explanation
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
@@ -170,10 +170,10 @@ class WindowAnswers:
         fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
         waits, failure = f"{self._name(start, end)} {text}.", failure_sentence(self.search.end)
         if failure:
-            return self._explanation("failed", end, first(failure, waits), **fields)
+            return self._explanation("failed", end, joined(failure, waits), **fields)
         release_ms = release_ms_of(holders, self.search.at_ms)
         free = "That watermark has come, and the result has not left yet."
-        sentence = first(
+        sentence = joined(
             waits,
             held_sentence(self.run, holders) or free,
             release_sentence(self.run, holders, release_ms),
@@ -212,7 +212,7 @@ class WindowAnswers:
             verb = "waits" if on_queue == 1 else "wait"
             why = f"; {counted(on_queue, 'row')} of its time {verb} on a queue to be taken"
         sentence = f"{self._name(begins, end)} holds no row at {clock_words(at_ms)}{why}{lost}."
-        return self._explanation("empty", end, first(failure_sentence(self.search.end), sentence))
+        return self._explanation("empty", end, joined(failure_sentence(self.search.end), sentence))
 
     def _on_queue(self, begins: int, end: int) -> int:
         """How many rows with a time in a stretch lie on the queues in front of it."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, counted, grouped, listed, moment, rounded
+from wmlab.core.words import clock_words, counted, grouped, joined, listed, moment, rounded
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
 from wmlab.dataflow.answers.state import HeldState
@@ -37,19 +37,14 @@ def failure_of(recording: Recording) -> str:
     return failure_sentence(DataflowRun(recording).end) if recording.counts["vertices"] else ""
 
 
-def first(*sentences: str) -> str:
-    """These sentences, without the empty ones."""
-    return " ".join(filter(None, sentences))
-
-
 def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None) -> str:
     """What holds the watermark at an instance, and what releases it."""
     at_ms, instance = clock_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
     if cause.end is not None:
         growth = state.sentence if state is not None and cause.end.is_failure and state.bounded is False else ""
-        return first(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {instance}"), growth)
+        return joined(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {instance}"), growth)
     free = "" if cause.kind is not CauseKind.MOVING else "Nothing holds it back."
-    return first(
+    return joined(
         _watermark(run, cause, f"At {at_ms} the", f"at {instance}"),
         _window(run, cause),
         held_sentence(run, cause.holders) or free,
@@ -241,7 +236,7 @@ def coalescing_sentence(
     else:
         long = f"{rounded(held_ms)} of {rounded(of_ms)}"
         holding = f"The watermark of key {key} at {where} was held longest by {holder}: {long}."
-    return first(failure_sentence(run.end), holding, f"{ended}{dropped}.")
+    return joined(failure_sentence(run.end), holding, f"{ended}{dropped}.")
 
 
 def row_words(values: Mapping[str, Any]) -> str:

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from wmlab.core.answers import Answer, Cell, TableAnswer
-from wmlab.core.words import clock_words, counted, grouped, is_instant, listed, moment, rounded
+from wmlab.core.words import clock_words, counted, grouped, is_instant, joined, listed, moment, rounded
 from wmlab.dataflow.answers.cause import Holder
-from wmlab.dataflow.answers.sentences import first, row_words
+from wmlab.dataflow.answers.sentences import row_words
 from wmlab.dataflow.answers.state import HeldState
 
 Asked = Literal["watermark", "window"]
@@ -70,7 +70,7 @@ class Drops(TableAnswer[DroppedRow]):
     @property
     def sentence(self) -> str:
         """Who dropped how many and by how much, after the failure of the job if there was one."""
-        return first(self.failure, self._counted())
+        return joined(self.failure, self._counted())
 
     def _counted(self) -> str:
         if not self.rows:

@@ -8,17 +8,17 @@ from itertools import cycle
 from typing import Final, Literal
 
 from wmlab.core.charts.axis import Numbers, held, shown_range, single, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns, drawn_words, one_stream
+from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, drawn_words, one_stream
 from wmlab.core.charts.clicked import AnsweringChart
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, counted, grouped, rounded
+from wmlab.core.words import clock_words, counted, grouped, joined, rounded
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
-from wmlab.dataflow.answers.sentences import coalescing_sentence, first, row_words
+from wmlab.dataflow.answers.sentences import coalescing_sentence, row_words
 from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
@@ -203,7 +203,7 @@ def coalescing(
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.name}?",
-        subtitle=first(sentence, fewer, level.note),
+        subtitle=joined(sentence, fewer, level.note),
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
             # The coalesced one lies on the curve of the input that holds it, so it is broad and beneath the others.
@@ -342,15 +342,16 @@ def interleavings(permutations: Permutations, *, title: str | None = None) -> Ch
     drawn = outcomes[:_BARS_DRAWN]
     fewer = drawn_words((len(drawn), len(outcomes), "outputs, the most frequent"))
     most = max(outcome.count for outcome in drawn)
-    scene = Scene(
+    rows = [(entry.count, list(entry.output), entry.final, entry.failure, list(entry.example)) for entry in outcomes]
+    data = columns(rows, "count", "output", "final", "failure", "example")
+    return chart_of(
+        permutations.sentence,
+        data,
         title=title or "Does what comes out depend on the order?",
-        subtitle=first(permutations.sentence, fewer),
+        note=fewer,
         across=Numbers("interleavings", 0, most + max(most // 20, 1)),
         panels=[lanes([_short(permutations.output_line(outcome)) for outcome in drawn], _bars(permutations, drawn))],
     )
-    rows = [(entry.count, list(entry.output), entry.final, entry.failure, list(entry.example)) for entry in outcomes]
-    data = columns(rows, "count", "output", "final", "failure", "example")
-    return Chart(sentence=permutations.sentence, data=data, scene=scene)
 
 
 def _bars(permutations: Permutations, drawn: Sequence[Permuted]) -> list[Layer]:

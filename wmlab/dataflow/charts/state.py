@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from wmlab.core.arguments import the_moment, the_names
 from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of, drawn_words
-from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes, thinned
+from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, columns_of, drawn_words
+from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, moment, rounded
+from wmlab.core.words import counted, grouped, joined, moment, rounded
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
-from wmlab.dataflow.answers.sentences import failure_sentence, first, row_words
+from wmlab.dataflow.answers.sentences import failure_sentence, row_words
 from wmlab.dataflow.answers.state import HeldState, held_sizes, held_state
 from wmlab.dataflow.charts.levels import dataflow_run_of
 
@@ -60,7 +60,7 @@ def queue_diagram(
             remedy="Choose another stretch, or more vertices.",
         )
     drawn = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_ITEMS_DRAWN]
-    sentence = first(failure_sentence(run.end), _sentence_of_items(items, routes))
+    sentence = joined(failure_sentence(run.end), _sentence_of_items(items, routes))
     fewer = drawn_words((_ITEMS_DRAWN, len(items), "items, the first"))
     if to_ms is None or len(items) > _ITEMS_DRAWN:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in drawn)
@@ -72,13 +72,14 @@ def queue_diagram(
         for queue, row in routes.items()
     }
     names = [run.instance_name(name, number) for name, number in instances]
-    scene = Scene(
+    return chart_of(
+        sentence,
+        columns_of(items, _COLUMNS),
         title=title or f"What was on the queues of {run.stream}?",
-        subtitle=first(sentence, fewer),
+        note=fewer,
         across=time_axis("clock", shown_ms),
         panels=[lanes(names, _layers(drawn, _item_ends(drawn, ends), shown_ms))],
     )
-    return Chart(sentence=sentence, data=columns_of(items, _COLUMNS), scene=scene)
 
 
 def _item_ends(items: Sequence[RecordedRow], lanes_of: Mapping[int, tuple[int, int]]) -> ItemEnds:
@@ -230,15 +231,16 @@ def state_size(
     layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, end], ys=[y, y]) for y in limits]
     most = max(1, *limits, *(size for _, sizes in curves for size in sizes))
     sentence = _sentence(name, names, runs, states)
-    scene = Scene(
+    rows = [(label, at, y) for label, curve in zip(names, curves, strict=True) for at, y in zip(*curve, strict=True)]
+    return chart_of(
+        sentence,
+        columns(rows, "run", "at_ms", "size"),
         title=title or f"Does what {name} holds stay bounded?",
-        subtitle=first(sentence, drawn_words((drawn, sum(len(xs) for xs, _ in curves), "steps"))),
+        note=drawn_words((drawn, sum(len(xs) for xs, _ in curves), "steps")),
         across=time_axis("clock", [begin, end]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
         rules=sorted(rules, key=lambda rule: rule.x),
     )
-    rows = [(label, at, y) for label, curve in zip(names, curves, strict=True) for at, y in zip(*curve, strict=True)]
-    return Chart(sentence=sentence, data=columns(rows, "run", "at_ms", "size"), scene=scene)
 
 
 def _labels(runs: Sequence[Recording], labels: Sequence[str] | None) -> list[str]:
@@ -282,7 +284,7 @@ def _sentence(
             verdict = _VERDICTS[state.bounded]
             text = f"{verdict.lower()}, {state.sentence}" if len(names) > 1 else f"{verdict}: {state.sentence}"
         texts += [failure_sentence(run.end), f"{label}: {text}" if len(names) > 1 else text]
-    return first(*texts)
+    return joined(*texts)
 
 
 _VERDICTS: Final = {True: "Yes", False: "No", None: "Not known"}

@@ -42,7 +42,7 @@ class Arrivals:
     axis: Axis
     first: int
     end: int
-    said: str
+    beyond: str
 
     @classmethod
     def of(cls, log: Log) -> Arrivals:
@@ -60,8 +60,8 @@ class Arrivals:
             duration_unit(high - low),
         )
         beyond = len(arrival) - (end - first)
-        said = f" Beyond the axis of arrivals: {counted(beyond, 'record')}." if beyond else ""
-        return cls(axis, first, end, said)
+        words = f"Beyond the axis of arrivals: {counted(beyond, 'record')}." if beyond else ""
+        return cls(axis, first, end, words)
 
     def thin(self, log: Log, columns: Sequence[Sequence[Value]]) -> DrawnRows:
         """The rows on the axis that are enough to draw the columns."""

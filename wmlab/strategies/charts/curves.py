@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from wmlab.core.charts.axis import Axis, Numbers, Tick, shown_range, single, time_axis
-from wmlab.core.charts.chart import Chart, share_of
+from wmlab.core.charts.chart import Chart, chart_of, share_of
 from wmlab.core.charts.scene import (
     Between,
     Blocks,
@@ -24,7 +24,6 @@ from wmlab.core.charts.scene import (
     Layer,
     Panel,
     Path,
-    Scene,
     Shape,
     Steps,
     Value,
@@ -34,7 +33,7 @@ from wmlab.core.charts.style import text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.log_files import is_frame
 from wmlab.core.traces import Trace
-from wmlab.core.words import DAY_MS, counted, grouped, listed, rounded, shown
+from wmlab.core.words import DAY_MS, counted, grouped, joined, listed, rounded, shown
 from wmlab.strategies.charts.arrivals import CAP, Arrivals
 from wmlab.strategies.comparison import Comparison, Outcome, missed_text, never_closed, said_ahead, said_lag
 from wmlab.strategies.lateness import LatenessCurve, curve_of
@@ -112,13 +111,12 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
     }
     title = title or f"How complete is {trace.name}, for which latency?"
     late = "late" if windows is None else f"lost by {windows}"
-    notes = _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags))
-    notes += _beyond_lags(curve, across.high - curve.base_lag_ms, late)
-    far = sum(_at_edge(across, lag) != lag for o in placed if (lag := o.lag_p50_ms) is not None)
-    if far:
-        beyond = "1 strategy lies" if far == 1 else f"{grouped(far)} strategies lie"
-        notes += f" {beyond} beyond the axis and {'is' if far == 1 else 'are'} drawn at its edge."
-    return _chart(title, sentence, data, across, [panel], notes=notes)
+    note = joined(
+        _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags)),
+        _beyond_lags(curve, across.high - curve.base_lag_ms, late),
+        _at_the_edge(sum(_at_edge(across, lag) != lag for o in placed if (lag := o.lag_p50_ms) is not None)),
+    )
+    return chart_of(sentence, data, title=title, note=note, across=across, panels=[panel])
 
 
 def _lags(curve: LatenessCurve, log: Log, lags: Sequence[int]) -> Axis:
@@ -161,9 +159,17 @@ def _of_steps(drawn: int, count: int) -> str:
     if drawn == count:
         return ""
     return (
-        f" Drawn are {grouped(drawn)} of {grouped(count)} steps of the curve: it is never too high, and too low by "
+        f"Drawn are {grouped(drawn)} of {grouped(count)} steps of the curve: it is never too high, and too low by "
         "less than a pixel."
     )
+
+
+def _at_the_edge(count: int) -> str:
+    """How many strategies are drawn at the edge of the axis, which has no room for their lag."""
+    if not count:
+        return ""
+    beyond, are = ("1 strategy lies", "is") if count == 1 else (f"{grouped(count)} strategies lie", "are")
+    return f"{beyond} beyond the axis and {are} drawn at its edge."
 
 
 def _beyond_lags(curve: LatenessCurve, bound_ms: int, missed: str) -> str:
@@ -171,7 +177,7 @@ def _beyond_lags(curve: LatenessCurve, bound_ms: int, missed: str) -> str:
     if not (late := curve.late(max(0, bound_ms))):
         return ""
     return (
-        f" {counted(late, 'record')} {'is' if late == 1 else 'are'} {missed} for every bound on the axis, by up to "
+        f"{counted(late, 'record')} {'is' if late == 1 else 'are'} {missed} for every bound on the axis, by up to "
         f"{rounded(int(curve.lateness[-1]))}."
     )
 
@@ -217,8 +223,8 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         for name, o in zip(names, comparison, strict=True)
     ]
     title = title or f"Which records of {trace.name} come too late?"
-    notes = _of_curves(thinned, log) + time.said
-    return _chart(title, f"{listed(parts)}.", data, time.axis, panels, notes=notes)
+    note = joined(_of_curves(thinned, log), time.beyond)
+    return chart_of(f"{listed(parts)}.", data, title=title, note=note, across=time.axis, panels=panels)
 
 
 def uncertainty(
@@ -283,15 +289,8 @@ def uncertainty(
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}
     data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late.rows}
     title = title or f"How sure is Pravega of the time in {trace.name}?"
-    text = (f" {late.sampled}" if late.sampled else "") + _of_curves(drawn_rows.left_out, log) + time.said
-    return _chart(title, sentence, data, time.axis, [behind, below], notes=text)
-
-
-def _chart(
-    title: str, sentence: str, data: dict[str, list[Any]], across: Axis, panels: Sequence[Panel], *, notes: str
-) -> Chart:
-    scene = Scene(title=title, subtitle=sentence + notes, across=across, panels=panels)
-    return Chart(sentence=sentence, data=data, scene=scene)
+    note = joined(late.sampled, _of_curves(drawn_rows.left_out, log), time.beyond)
+    return chart_of(sentence, data, title=title, note=note, across=time.axis, panels=[behind, below])
 
 
 def _require_comparison(comparison: object) -> None:
@@ -304,7 +303,7 @@ def _of_curves(left_out: int, log: Log) -> str:
     if not left_out:
         return ""
     return (
-        f" Curves are drawn at some of {grouped(len(log.arrival))} arrivals: where each was the least or the largest "
+        f"Curves are drawn at some of {grouped(len(log.arrival))} arrivals: where each was the least or the largest "
         "for a stretch, and at its ends."
     )
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from wmlab.core.charts.axis import Numbers, Tick
-from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.scene import Panel, Path, Scene
+from wmlab.core.charts.chart import Chart, chart_of, drawn_words
+from wmlab.core.charts.scene import Panel, Path
 from wmlab.core.errors import ChartError
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly, grouped, shown
 from wmlab.strategies.idle_timeouts import Idleness
@@ -68,10 +68,9 @@ def idleness(answer: Idleness, *, title: str | None = None) -> Chart:
         height=200,
     )
     count = len(table) - 1
-    notes = "" if len(drawn) == count else f" Drawn are {grouped(len(drawn))} of {grouped(count)} timeouts."
+    note = drawn_words((len(drawn), count, "timeouts"))
     title = title or f"Which idle timeout should {answer.name} have?"
-    scene = Scene(title=title, subtitle=answer.sentence + notes, across=across, panels=[losses, waiting])
-    return Chart(sentence=answer.sentence, data=data, scene=scene)
+    return chart_of(answer.sentence, data, title=title, note=note, across=across, panels=[losses, waiting])
 
 
 def _drawn(timeouts: Sequence[int]) -> list[int]:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.charts.chart import Chart, columns, share_of
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Scene, Shape, lanes
+from wmlab.core.charts.chart import Chart, chart_of, columns, drawn_words, share_of
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Shape, lanes
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, listed, moment, rounded
+from wmlab.core.words import counted, grouped, joined, listed, moment, rounded
 from wmlab.strategies.charts.arrivals import Arrivals
 from wmlab.strategies.clocks import copies, each_writer, writer_clocks, wrong_times
 from wmlab.strategies.findings import longest_ms
@@ -60,18 +60,19 @@ def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> C
         *(dots for dots, _ in marked),
     ]
     sentence = _sentence(trace, clocks, flags)
-    notes = f" Drawn are {len(drawn)} of {grouped(len(clocks))} writers." if len(drawn) < len(clocks) else ""
-    notes += "".join(
-        f" Marked are {grouped(len(dots.xs))} of {grouped(count)} records of the kind {noun!r}."
+    marks = [
+        f"Marked are {grouped(len(dots.xs))} of {grouped(count)} records of the kind {noun!r}."
         for (dots, count), (noun, _, _) in zip(marked, _LOOKS, strict=True)
         if len(dots.xs) < count
-    )
+    ]
+    note = joined(drawn_words((len(drawn), len(clocks), "writers")), *marks, time.beyond)
     spans = [(c.writer, begin, end, end == end_ms) for c in clocks for begin, end in c.silences]
     title = title or f"Who sends when, and whose times are wrong in {trace.name}?"
     names = [clock.writer for clock in drawn]
-    scene = Scene(title=title, subtitle=sentence + notes + time.said, across=time.axis, panels=[lanes(names, layers)])
     data: dict[str, list[Any]] = columns(spans, "writer", "silent_from_ms", "silent_to_ms", "until_the_end")
-    return Chart(sentence=sentence, data=data | _dirty_rows(flags), scene=scene)
+    return chart_of(
+        sentence, data | _dirty_rows(flags), title=title, note=note, across=time.axis, panels=[lanes(names, layers)]
+    )
 
 
 def _is_dirty(clock: Any) -> bool:

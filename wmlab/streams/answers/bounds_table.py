@@ -16,7 +16,7 @@ from typing import Final
 from wmlab.core.charts.axis import time_words
 from wmlab.core.charts.chart import incident_words
 from wmlab.core.charts.scene import ConstantSpan, Value, constant_spans, minus
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import grouped, joined, rounded
 from wmlab.streams.answers.step_curves import how_long, lengths_ms, mean_of, time_of
 
 CauseWords = Callable[[int, int], str]
@@ -126,7 +126,7 @@ def bounds_sentences(table: BoundsTable, cause_words: CauseWords = lambda *_: ""
     """
     known = [value for value in table.lower if value is not None]
     texts = [_movement(table, known), _stop(table, cause_words), _safety(table)] if known else [_unknown(table)]
-    return " ".join(filter(None, texts))
+    return joined(*texts)
 
 
 def _unknown(table: BoundsTable) -> str:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from wmlab.core.charts.scene import Value, minus
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag, lag_pieces
-from wmlab.core.words import rounded
+from wmlab.core.words import joined, rounded
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.history import of_stream
 from wmlab.streams.answers.step_curves import Spread, lengths_ms
@@ -74,7 +74,7 @@ def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> st
         apart = f"Where both bounds were known, they were at most {rounded(widths.median)} apart for half of the time."
     clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
     stall = missing_cycles(list(Curves(recording, stream).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
-    return " ".join(filter(None, [lag, apart, stall]))
+    return joined(lag, apart, stall)
 
 
 def beyond_sentence(what: str, spread: Spread, low: int, high: int) -> str:

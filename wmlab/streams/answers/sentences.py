@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from wmlab.core.words import clock_words, grouped, listed, rounded
+from wmlab.core.words import clock_words, grouped, joined, listed, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, Party
 from wmlab.streams.answers.run_state import Fault, FaultKind
 from wmlab.streams.model.marks import NoteOutcome
@@ -74,7 +74,7 @@ def refusal_words(outcome: str) -> str:
 
 def log_sentences(cause: Cause) -> str:
     """The sentences about the lower bound of the log."""
-    return " ".join(filter(None, [_value(cause), *_reason(cause)]))
+    return joined(_value(cause), *_reason(cause))
 
 
 def reader_sentences(cause: Cause, reader: str) -> str:
@@ -88,7 +88,7 @@ def reader_sentences(cause: Cause, reader: str) -> str:
     if cause.bound is not None:
         value = f"{reader} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}."
     newest = "" if cause.newest is None else f"The newest watermark is {_time(cause, cause.newest)}."
-    return " ".join(filter(None, [value, *_reader_reason(cause, reader), newest, _held_log(cause.log)]))
+    return joined(value, *_reader_reason(cause, reader), newest, _held_log(cause.log))
 
 
 GROUP: Final = "The readers"

@@ -20,7 +20,6 @@ from wmlab.core.charts.chart import (
     SHAPES,
     Chart,
     drawn_words,
-    joined,
     one_value,
     plain_columns,
     the_recording,
@@ -48,6 +47,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.words import joined
 from wmlab.streams.answers.bounds_table import (
     UPPER_BOUND,
     BoundsTable,

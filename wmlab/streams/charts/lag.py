@@ -18,7 +18,6 @@ from wmlab.core.charts.chart import (
     columns_of,
     drawn_words,
     faults,
-    joined,
     one_stream,
     one_value,
     plain_columns,
@@ -44,7 +43,7 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
+from wmlab.core.words import joined, rounded
 from wmlab.streams.answers.arrivals import Delays, arrival_sentences, extremes
 from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.lag import (

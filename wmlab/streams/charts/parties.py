@@ -19,7 +19,6 @@ from wmlab.core.charts.chart import (
     columns_of,
     drawn_words,
     faults,
-    joined,
     one_stream,
     plain_columns,
     share_of,
@@ -30,7 +29,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Shape, Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, rounded
+from wmlab.core.words import clock_words, joined, rounded
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.cycles import (
     Membership,
