@@ -12,6 +12,7 @@ from wmlab.core.ablation import ablate
 from wmlab.core.invariants import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
+from wmlab.core.words import clock_words
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.job import Ran
 from wmlab.dataflow.answers.permutations import results as permutations
@@ -59,10 +60,11 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         return pa.Table.from_pylist(steps, self.schemas[name])
 
     def _origin(self) -> str:
-        """Also what sources have not read of what had arrived: such a run says little about watermarks."""
+        """Also that the job failed, and what sources have not read: such a run says little about watermarks."""
         rows = self.table("incidents").to_pylist()
+        failed = (f"the job failed at {clock_words(row['at_ms'])}" for row in rows if row["kind"] == "failure")
         unread = (f"{row['target']} has not read {row['detail']}" for row in rows if row["kind"] == "not read")
-        return "; ".join([super()._origin(), *unread])
+        return "; ".join([super()._origin(), *failed, *unread])
 
     explain = answers.explain
     why_dropped = answers.why_dropped

@@ -31,6 +31,7 @@ def test_a_job_that_failed_is_named_first_by_every_answer_with_the_reason() -> N
     (execution,) = run.table("executions").to_pylist()
     assert execution["outcome"] == "failed"
     first = f"The job failed at {execution['ended_ms']} ms: {execution['reason'].rstrip('.')}."
+    assert f"; the job failed at {execution['ended_ms']} ms)" in repr(run)
     with pytest.warns(JobFailedWarning, match="Results may be missing"):
         run.results()
     texts = {
