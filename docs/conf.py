@@ -98,7 +98,7 @@ def repository() -> str:
 
 
 class FilesOfTheRepository(SphinxPostTransform):
-    """A link to a file that is no page leads to the repository on the web; without that it stays a copy on the site."""
+    """A link to a file that is not a page leads to the repository on the web; else it stays a copy on the site."""
 
     default_priority = 5
 

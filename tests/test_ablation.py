@@ -144,7 +144,7 @@ def test_the_answer_is_a_table_and_a_page(ablation: Ablation) -> None:
 
 @pytest.mark.parametrize("rules", [("sound", "nothing"), ("diagram", "design"), (3, "design")])
 def test_rules_that_are_none_are_refused(rules: tuple[Any, Any]) -> None:
-    with pytest.raises(ScenarioError, match="are no rules of the scenario"):
+    with pytest.raises(ScenarioError, match="are not rules of the scenario"):
         AHEAD.ablate(*rules)
 
 

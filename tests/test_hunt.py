@@ -153,7 +153,7 @@ def test_a_deviation_is_found_and_the_design_breaks_nothing(
         ({"seeds": []}, "seeds is empty"),
         ({"most_faults": True}, "most_faults is True"),
         ({"configurations": {}}, "configurations is"),
-        ({"faults": ["crash"]}, "'crash' is no fault"),
+        ({"faults": ["crash"]}, "'crash' is not a fault"),
         ({"shrink": "no"}, "shrink"),
     ],
 )
@@ -165,7 +165,7 @@ def test_arguments_that_cannot_be_are_refused(scenario: wm.Scenario, arguments: 
 def test_a_fault_that_never_fits_is_refused_and_one_that_fits_with_others_is_not(scenario: wm.Scenario) -> None:
     with pytest.raises(ScenarioError, match="nobody"):
         wm.hunt(scenario, [wm.script.CrashWriter(at_ms=1_000, writer="nobody")])
-    with pytest.raises(ModelError, match="no scenario"):
+    with pytest.raises(ModelError, match="not a scenario"):
         wm.hunt("first_bounds.yaml")
 
 

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def execute(path: Path | str) -> bytes:
     """What the notebook at `path` is to be stored as after a fresh execution in its own directory.
 
-    The file is only read. Raises `NotebookError` if it is no notebook or if a cell fails.
+    The file is only read. Raises `NotebookError` if it is not a notebook or if a cell fails.
     """
     path = Path(path)
     notebook = _read(path)

@@ -22,7 +22,7 @@ def require_remedies(remedies: Remedies, repaired: Path) -> None:
 
 
 def problem_of(before: Path, setting: str, after: Path) -> str | None:
-    """Why a setting is no remedy of a run, by the same run with it; None if it is one."""
+    """Why a setting is not a remedy of a run, by the same run with it; None if it is one."""
     broken, repaired = wm.engine.read(before), wm.engine.read(after)
     if setting not in [each.name for each in broken.advise()]:
         return f"{before.stem}: {setting} is not advised, but: {broken.advise().sentence}"

@@ -68,7 +68,7 @@ exit codes:
 _WITH_EXCEPTIONS = 3
 _VERDICT_CODES = {"no fault": 0, "held": 1, "rows lost": 2, "cannot tell": 3, "not running": 4}
 _BAD_USAGE = 64
-"""The exit code of `explain-job` for what is no answer, as EX_USAGE of sysexits.h: 1 and 2 are answers there."""
+"""The exit code of `explain-job` for anything but an answer, as EX_USAGE of sysexits.h: 1 and 2 are answers there."""
 _SEVERITY = ("no fault", "cannot tell", "rows lost", "held", "not running")
 
 

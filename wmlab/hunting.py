@@ -229,7 +229,7 @@ def hunt(
 
     If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
     drawn, by `seed`. A variation that the scenario refuses, such as one with a crash of a writer that is down, is
-    listed with the reason and is no run. Of each invariant and configuration the first violation is kept, and with
+    listed with the reason and is not a run. Of each invariant and configuration the first violation is kept, and with
     `shrink` reduced. Raises `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for
     a fault that the scenario never admits, and what a replaced field raises.
     """
@@ -257,7 +257,8 @@ def hunt(
     first: dict[tuple[str, str], tuple[int, Any, Verdict]] = {}
     exhaustive = space.size <= runs
     refused = 0
-    # A variation that cannot be, in which a writer crashes while it is down for one, is no run: another one is drawn.
+    # A variation that cannot be, in which a writer crashes while it is down for one, is not a run: another one is
+    # drawn.
     drawn = space.drawn(Random(seed), min(space.size, _MOST_DRAWN * runs))
     for variation in space.all() if exhaustive else drawn:
         if not exhaustive and len(done) - refused == runs:
@@ -416,11 +417,11 @@ def _require(scenario: Any, faults: Any, configurations: Any, **numbers: Any) ->
     """Raise `ModelError` for arguments that cannot be."""
     if not isinstance(scenario, ScenarioFile) or not hasattr(scenario, "record"):
         remedy = "give a wm.Scenario, a wm.dataflow.Dataflow or a wm.progress.PlanScenario."
-        raise ModelError(f"{shown(scenario)} is no scenario that can be run.", remedy=remedy)
+        raise ModelError(f"{shown(scenario)} is not a scenario that can be run.", remedy=remedy)
     wrong = [fault for fault in faults if not hasattr(fault, "kind")] if isinstance(faults, list | tuple) else [faults]
     if wrong:
         remedy = "give a list of actions of its script, or of faults of a dataflow."
-        raise ModelError(f"{shown(wrong[0])} is no fault of a scenario.", remedy=remedy)
+        raise ModelError(f"{shown(wrong[0])} is not a fault of a scenario.", remedy=remedy)
     if not isinstance(configurations, Mapping) or not configurations:
         remedy = 'give fields to replace by label, such as {"shipped": {"rules": "implementation"}}.'
         raise ModelError(f"configurations is {shown(configurations)}.", remedy=remedy)

@@ -171,7 +171,7 @@ class Log:
 
     def revision(self, name: str) -> int:
         found = self.maybe(name)
-        assert found is not None, f"{name} is no revision"
+        assert found is not None, f"{name} is not a revision"
         return found
 
     def maybe(self, name: str | None) -> int | None:

@@ -91,7 +91,7 @@ def readers(name: str, case: Case, place: Place) -> Iterable[str]:
 
 
 def objects(value: Any, at: Place = ()) -> Iterator[Place]:
-    """The place of every object of a case whose fields must all be known, as their names are no data."""
+    """The place of every object of a case whose fields must all be known, as their names are not data."""
     if isinstance(value, dict) and (at in OBJECTS or at[-2:-1] == ("steps",) or "op" in value):
         yield at
     for key, child in children(value):

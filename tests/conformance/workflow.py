@@ -57,7 +57,7 @@ def recommends(steps: Sequence[Mapping[str, Any]]) -> bool:
 
 
 class World(Led):
-    """One stream with its marks, its log, its leaders and its readers; without cycles the epochs need be no history."""
+    """One stream with its marks, its log, leaders and readers; without cycles the epochs need not be a history."""
 
     def __init__(self, epochs: list[Epoch], rules: cycle.CycleRules) -> None:
         super().__init__(StreamHistory.create(1), rules)

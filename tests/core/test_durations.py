@@ -61,7 +61,7 @@ def test_what_is_not_of_whole_milliseconds_is_refused() -> None:
     with pytest.raises(ValueError, match="not a whole number"):
         duration_ms(timedelta(microseconds=1))
     assert duration_ms(timedelta(minutes=2)) == 120_000
-    assert duration_ms(7.5) == 7.5, "what is no text is left to whoever checks numbers"
+    assert duration_ms(7.5) == 7.5, "other values are left to the check of numbers"
 
 
 IN_TEXT = wm.Scenario(
@@ -115,7 +115,7 @@ def test_a_moment_is_a_number_a_text_from_the_start_or_a_date() -> None:
     assert the_moment("2013-07-16T09:00:00+02:00") == 1_373_958_000_000
     with pytest.raises(RecordingError, match=r"a recorded log has no start"):
         the_moment("90s", start_ms=None)
-    with pytest.raises(RecordingError, match=r"at_ms is 'noon', which is no moment"):
+    with pytest.raises(RecordingError, match=r"at_ms is 'noon', which is not a moment"):
         the_moment("noon")
     with pytest.raises(RecordingError, match="whole milliseconds"):
         the_moment("0.5ms")

@@ -54,7 +54,7 @@ def test_an_expression_has_a_value(text: str, expected: Any) -> None:
         ("~a", "may not use the operator"),
         ("[a]", "may not use list"),
         ("lambda: 1", "may not use lambda"),
-        ("a.b.c", "is no column"),
+        ("a.b.c", "is not a column"),
         ("open('x')", "may call abs, float"),
         ("__import__('os').system('x')", "may call abs, float"),
         ("max(a, key=b)", "may call abs, float"),

@@ -27,7 +27,7 @@ twice as long."""
 
 
 def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Every public function, method and class that is no value, by its path."""
+    """Every public function, method and class that is not a value, by its path."""
     classes = public_names.recording_kinds()
     for title, names in public_names.namespaces():
         for name, offered in names.items():

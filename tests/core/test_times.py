@@ -267,7 +267,7 @@ def test_numbers_count_from_an_origin() -> None:
     [
         ({"unit": "min"}, "unit is 'min'"),
         ({"timezone": "Mars/Olympus"}, "timezone is 'Mars/Olympus', which is not known"),
-        ({"origin": "soon"}, "origin is 'soon', which is no time of a known form"),
+        ({"origin": "soon"}, "origin is 'soon', which is not a time of a known form"),
         ({"origin": 5}, "origin is 5"),
     ],
 )

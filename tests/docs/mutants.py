@@ -190,7 +190,7 @@ def _member(module: Any, name: str) -> Any:
 def failed_tests(mutant: Mutant, tests: Iterable[str]) -> frozenset[str]:
     """Which of some tests fail without a feature, in a process of its own.
 
-    Raises `RuntimeError` if they cannot be run, which is no failure of a test.
+    Raises `RuntimeError` if they cannot be run, which is not a failure of a test.
     """
     reader, writer = os.pipe()
     child = os.fork()

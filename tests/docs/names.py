@@ -64,7 +64,7 @@ def parsed(text: str) -> Name:
     if "/" in path:
         return Name(path, definition, {})
     call = re.fullmatch(r"(?P<name>[\w.]+)(?:\((?P<options>.*)\))?", text, re.DOTALL)
-    assert call is not None, f"{text} is no name"
+    assert call is not None, f"{text} is not a name"
     return Name("", call["name"], dict(re.findall(r"(\w+)=(\[?\"?[\w.]+\"?\]?)", call["options"] or "")))
 
 

@@ -38,7 +38,7 @@ PACKAGE = ROOT / "wmlab"
 MOST_FILES = 31
 
 MAKERS = {"streams/sim/load.py", "streams/sim/writer.py"}
-"""They choose the time and when to note it; what they hold is no note yet, but a number."""
+"""They choose the time and when to note it; what they hold is not a note yet, but a number."""
 CARRIERS = (
     *(Position, Note, WriterMark, Versioned, Watermark, TimeWindow, Journal),
     *(

@@ -271,5 +271,5 @@ def test_a_holder_without_any_watermark_has_a_lane() -> None:
 
 
 def test_a_chart_of_anything_else_is_refused() -> None:
-    with pytest.raises(ChartError, match="no log of an engine"):
+    with pytest.raises(ChartError, match="not a log of an engine"):
         wm.engine.chart.watermarks(Path("x"))

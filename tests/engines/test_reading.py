@@ -183,7 +183,7 @@ def test_a_page_has_the_answer_its_evidence_the_advice_and_the_chart(tmp_path: P
     assert "<svg" in (text if suffix == ".html" else page.with_suffix(".svg").read_text(encoding="utf-8"))
     with pytest.raises(EngineError, match="cannot be written"):
         wm.engine.save_page(wm.engine.read(FLINK), wm.engine.read(FLINK).explain(), page)
-    with pytest.raises(EngineError, match="no page"):
+    with pytest.raises(EngineError, match="not a page"):
         wm.engine.save_page(wm.engine.read(FLINK), wm.engine.read(FLINK).explain(), tmp_path / "x.pdf")
 
 
@@ -236,7 +236,7 @@ def test_only_the_address_that_was_given_is_asked(rest: tuple[str, list[str]]) -
     address, _ = rest
     with pytest.raises(EngineError, match="elsewhere/jobs/overview cannot be reached"):
         wm.engine.flink(f"{address}/elsewhere")
-    with pytest.raises(EngineError, match="no address"):
+    with pytest.raises(EngineError, match="not an address"):
         wm.engine.flink("http://")
     with pytest.raises(EngineError, match="0 jobs 'other', of insert-into"):
         wm.engine.flink(address, job="other")

@@ -130,10 +130,10 @@ def test_what_is_no_path_is_refused(path: Any) -> None:
         (wm.trace.load, TraceError),
         (Scenario("x", writers=[WRITER], duration_ms=1).save, ScenarioError),
     ):
-        with pytest.raises(error, match="no path"):
+        with pytest.raises(error, match="not a path"):
             read(path)
     if path is not None:
-        with pytest.raises(RecordingError, match="no path"):
+        with pytest.raises(RecordingError, match="not a path"):
             Scenario("x", writers=[WRITER], duration_ms=1).record(path, progress=False)
 
 

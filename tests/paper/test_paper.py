@@ -90,7 +90,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: paper.cut("0 [0-1]", w="(0/off)"), "the offset off has no bytes"),
     (lambda: paper.cut("0 [0-1]", w="(0/1) and"), "Character 7 of the text"),
     (lambda: paper.cut("0 [0-1]"), "No position"),
-    (lambda: paper.cut("0 [0-1]", w=3), "3 is no text"),  # type: ignore[arg-type]
+    (lambda: paper.cut("0 [0-1]", w=3), "3 is not text"),  # type: ignore[arg-type]
     (lambda: paper.coalesce("in: wm(0, 10)\nin: wn(1, 3)"), "Character 5 in line 2"),
     (lambda: paper.coalesce("in: wm(0, 10) in: wm(0, 9)"), "Character 15 of the text"),
     (lambda: paper.coalesce("in: wm(0, 9, key=300)"), "Character 11 of the text"),

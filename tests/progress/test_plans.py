@@ -176,7 +176,7 @@ def test_without_windows_the_sink_is_explained_and_of_several_queries_one_is_nam
     ("options", "message"),
     [
         ({"at_ms": 9_000, "reader": "r"}, "query plans have none"),
-        ({"at_ms": 1.5}, "1.5, which is no moment"),
+        ({"at_ms": 1.5}, "1.5, which is not a moment"),
         ({"at_ms": 0}, "no buffer of query 'q' had come to 'build' by 0 ms"),
     ],
 )

@@ -241,7 +241,7 @@ def test_every_column_of_the_table_is_explained_beside_it():
 )
 def test_what_cannot_be_compared_is_refused(wrong):
     ((name, _),) = wrong.items()
-    with pytest.raises(ModelError, match="is no trace" if name == "trace" else f"{name}( is |: )"):
+    with pytest.raises(ModelError, match="is not a trace" if name == "trace" else f"{name}( is |: )"):
         compare(**({"trace": trace([Record(1, 1, "a")]), "strategies": [StreamTime(0)]} | wrong))
 
 

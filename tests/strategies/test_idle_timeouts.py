@@ -178,10 +178,10 @@ def test_a_log_without_a_silence_says_so():
         (lambda log: idleness(log, -1), "bound -1 is negative"),
         (lambda log: idleness(log, "soon"), "bound is 'soon'"),
         (lambda log: idleness(log, by="arrival_ms"), "no groups by 'arrival_ms'"),
-        (lambda log: idleness("flights"), "'flights' is no trace"),
+        (lambda log: idleness("flights"), "'flights' is not a trace"),
         (lambda log: idleness(log).late(-1), "timeout -1 is negative"),
         (lambda log: idleness(log).held_ms(-1), "timeout -1 is negative"),
-        (lambda log: idleness(log).timeout_ms(1.5), "1.5 is no share"),
+        (lambda log: idleness(log).timeout_ms(1.5), "1.5 is not a share"),
     ],
 )
 def test_what_makes_no_sense_is_refused(ask, problem):
@@ -219,7 +219,7 @@ def test_of_very_many_timeouts_some_are_drawn_each_at_its_height():
 
 
 def test_a_chart_of_something_else_or_of_nothing_is_refused():
-    with pytest.raises(ChartError, match="no answer about idleness"):
+    with pytest.raises(ChartError, match="not an answer about idleness"):
         charts.idleness(trace(OUTAGE))
     with pytest.raises(ChartError, match="No writer of 'log' is ever silent"):
         charts.idleness(idleness(trace([Record(1, 1, "a")])))

@@ -108,7 +108,7 @@ def test_a_time_that_stands_for_something_else_is_refused_with_its_record(time):
 def test_there_are_groups_by_writer_and_key_only():
     with pytest.raises(ModelError, match="no groups by 'arrival_ms'"):
         lateness_curve(trace([Record(1, 1, "a")]), by="arrival_ms")
-    with pytest.raises(ModelError, match="'dengue' is no trace"):
+    with pytest.raises(ModelError, match="'dengue' is not a trace"):
         lateness_curve("dengue")
 
 

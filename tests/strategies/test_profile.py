@@ -233,7 +233,7 @@ def test_of_many_writers_the_dirty_ones_are_drawn_and_listed_first() -> None:
 
 
 def test_what_is_no_log_is_refused() -> None:
-    with pytest.raises(ModelError, match="is no trace"):
+    with pytest.raises(ModelError, match="is not a trace"):
         chart_of_writers("presses")  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="there is no file"):
         profile("nowhere.csv")

@@ -1,4 +1,4 @@
-"""The lines that Spark gets for a column of event times that is no timestamp run on Spark."""
+"""The lines that Spark gets for a column of event times that is not a timestamp run on Spark."""
 
 from __future__ import annotations
 

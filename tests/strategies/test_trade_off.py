@@ -42,7 +42,7 @@ def test_a_curve_that_falls_evenly_has_no_knee(share: float) -> None:
 
 
 def test_a_lag_that_the_bound_is_little_of_makes_no_knee() -> None:
-    """A bound of 3.5 s instead of 40 s is no bargain if records take ten minutes anyway."""
+    """A bound of 3.5 s instead of 40 s is not a bargain if records take ten minutes anyway."""
     late_by = [40_000 + n for n in range(16)] + [2_500 + 25 * n for n in range(40)]
     assert curve_of(late_by, 1_000, base_lag_ms=600_000).knee(0.01) is None
 

@@ -131,7 +131,7 @@ def test_what_cannot_be_compared_is_refused(runs: tuple[Recording, Recording]) -
         compare(*runs, labels=["a", "a"])
     with pytest.raises(RecordingError, match="labels is 'ab'"):
         compare(*runs, labels="ab")
-    with pytest.raises(RecordingError, match="5 is no recording"):
+    with pytest.raises(RecordingError, match="5 is not a recording"):
         compare(runs[0], 5)  # type: ignore[arg-type]
     with pytest.raises((RecordingError, ScenarioError), match="sales"):
         compare(*runs, stream="sales")

@@ -53,7 +53,7 @@ def plain() -> StreamRecording:
 
 
 def renamed(value: Any, name: str) -> Any:
-    """A value in which the plain name is another one, in texts too; what is no name keeps its place."""
+    """A value in which the plain name is another one, in texts too; other words keep their places."""
     if isinstance(value, str):
         return value.replace(PLAIN, name)
     if isinstance(value, dict):

@@ -63,7 +63,7 @@ def test_what_is_no_time_or_no_cut_is_refused(run):
     with pytest.raises(RecordingError, match="time is 'soon'"):
         run.stream_cut_at("soon")
     assert run.stream_cut_at("4 s") == run.stream_cut_at(4_000)
-    with pytest.raises(ModelError, match="5 is no position"):
+    with pytest.raises(ModelError, match="5 is not a position"):
         run.time_at(5)
     with pytest.raises(RecordingError, match="no stream 5"):
         run.explain(stream=5)

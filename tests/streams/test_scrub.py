@@ -154,7 +154,7 @@ def test_a_moment_outside_is_the_nearest_one_inside_and_is_said_wherever_it_is_g
 
 
 def test_wrong_moments_streams_and_recordings_without_segments_are_refused() -> None:
-    with pytest.raises(ChartError, match="no moment"):
+    with pytest.raises(ChartError, match="not a moment"):
         everything().scrub(at_ms="5")
     with pytest.raises(RecordingError, match="'payments'"):
         everything().scrub(stream="payments")

@@ -112,7 +112,7 @@ def test_a_field_is_named_by_its_path_or_by_its_last_part(name: str, path: tuple
 def test_a_name_that_means_no_field_or_several_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"several fields.*\n.*writers\.w1\.rate_per_s"):
         sweeping.field_named(SCENARIO, "rate_per_s")
-    with pytest.raises(ScenarioError, match="'pace' is no field"):
+    with pytest.raises(ScenarioError, match="'pace' is not a field"):
         sweeping.field_named(SCENARIO, "pace")
     with pytest.raises(Problems, match=r"^scenario '[^']+' has 1 mistake:\n  controllers\.period_ms: "):
         SCENARIO.sweep(object(), period_ms=[0])

@@ -208,7 +208,7 @@ class _Reached:
 def _require_rules(scenario: ScenarioFile, rules: object) -> None:
     if rules not in scenario.rule_names():
         known = listed([repr(name) for name in scenario.rule_names()])
-        raise ScenarioError(f"{shown(rules)} are no rules of {scenario.noun}.", remedy=f"give one of {known}.")
+        raise ScenarioError(f"{shown(rules)} are not rules of {scenario.noun}.", remedy=f"give one of {known}.")
 
 
 def _with_effect(effect: OptionEffect, base: _Reached, make: Callable[[], Any], stream: str | None) -> OptionEffect:

@@ -27,7 +27,7 @@ def the_moment(
     if isinstance(at_ms, str):
         return _moment_of_text(at_ms, error, name, start_ms)
     if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral):
-        raise error(f"{name} is {shown(at_ms)}, which is no moment.", remedy=f"give whole milliseconds, {_TEXTS}.")
+        raise error(f"{name} is {shown(at_ms)}, which is not a moment.", remedy=f"give whole milliseconds, {_TEXTS}.")
     return int(at_ms)
 
 
@@ -42,7 +42,8 @@ def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int
             return instant_ms(text)
         except ValueError:
             pass
-        raise error(f"{name} is {shown(text)}, which is no moment.", remedy=f"give milliseconds, {_TEXTS}.") from None
+        problem = f"{name} is {shown(text)}, which is not a moment."
+        raise error(problem, remedy=f"give milliseconds, {_TEXTS}.") from None
     if start_ms is None:
         raise error(
             f"{name} is {shown(text)}, and a recorded log has no start from which to count.",
@@ -65,7 +66,7 @@ def the_duration(offered: object, error: type[WmlabError], *, name: str) -> int:
 
 
 def the_names(offered: object, name: str, error: type[WmlabError] = RecordingError) -> tuple[str, ...]:
-    """Several names; raises `error` for what is no series, and for one text, which would be read letter by letter."""
+    """Several names; raises `error` for anything but a series, and for a text, whose letters would be names."""
     if isinstance(offered, str) or not isinstance(offered, Iterable):
         raise error(f"{name} is {shown(offered)}.", remedy=f"give a list of names, {name}=['w1'] for one.")
     return tuple(map(str, offered))
@@ -82,6 +83,6 @@ def the_flag(offered: object, name: str, error: type[WmlabError] = RecordingErro
 def the_choice(
     offered: object, name: str, choices: Container[object], error: type[WmlabError] = RecordingError
 ) -> None:
-    """Raises `error` for what is none of the choices."""
+    """Raises `error` for anything but one of the choices."""
     if offered not in choices:
         raise error(f"{name} is {shown(offered)}.", remedy=f"Give one of {choices}.")

@@ -65,7 +65,8 @@ def ms_of_text(text: str) -> int | Fraction:
 def duration_ms(offered: object) -> object:
     """A text or a `timedelta` as whole milliseconds; anything else as it is, for the code that checks numbers.
 
-    Raises `ValueError` with the form to give for a text that is no duration, or one that is not of whole milliseconds.
+    Raises `ValueError` with the form to give for a text that is not a duration, or one that is not of whole
+    milliseconds.
     """
     if isinstance(offered, timedelta):
         ms: int | Fraction = Fraction(offered // timedelta(microseconds=1), 1_000)

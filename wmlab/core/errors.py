@@ -168,6 +168,6 @@ def _text(line: Any) -> str:
 
 
 def shown_as_data(offered: object) -> str:
-    """A value as it was given; of one that is no data, what it is."""
+    """A value as it was given; of one that is not data, what it is."""
     is_data = isinstance(offered, str | int | float | list | tuple | dict | set | None)
     return shown(offered) if is_data else f"a value of type {type(offered).__name__}"

@@ -238,7 +238,7 @@ def _compiled(node: ast.expr, indices: Mapping[str, int]) -> Evaluate:
         case ast.Name() | ast.Attribute():
             name = ast.unparse(node)
             if not _COLUMN.fullmatch(name):
-                raise ValueError(f"is no column: {name!r}")
+                raise ValueError(f"is not a column: {name!r}")
             return operator.itemgetter(indices[name])
         case ast.BoolOp(op=op, values=values):
             return _boolean([_compiled(part, indices) for part in values], decisive=isinstance(op, ast.Or))

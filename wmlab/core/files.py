@@ -30,7 +30,7 @@ def as_path(offered: object, error: type[WmlabError]) -> Path:
         return path
     except (TypeError, ValueError, RuntimeError, OSError) as wrong:
         reason = wrong.strerror if isinstance(wrong, OSError) else wrong
-        problem = f"{shown_as_data(offered)} is no path that can be used: {reason}."
+        problem = f"{shown_as_data(offered)} is not a path that can be used: {reason}."
         raise error(problem, remedy="give the path of a file as text.") from None
     return path
 

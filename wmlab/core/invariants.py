@@ -298,7 +298,7 @@ def _coloured(outcome: str) -> Cell:
 
 
 def unknown_invariant(name: object, known: Iterable[str], by_name: Iterable[str] = ()) -> ModelError:
-    """The error for an invariant that is none of the known ones; those in `by_name` are judged only when named."""
+    """The error for an unknown invariant; those in `by_name` are judged only when named."""
     at_rest = f", or for {', '.join(by_name)}, which is judged only when it is named" if by_name else ""
     return ModelError(f"There is no invariant {shown(name)}.", remedy=f"Ask for one of {', '.join(known)}{at_rest}.")
 
@@ -365,7 +365,7 @@ def chosen_of(
 ) -> dict[str, Invariant]:
     """The invariants that `only` names, in their order; without names all but those that are judged only `by_name`.
 
-    Raises `ModelError` for a name that is none.
+    Raises `ModelError` for an unknown name.
     """
     both = {**invariants, **by_name}
     for name in only:

@@ -29,15 +29,15 @@ _MOST_RECORDS: Final = 100_000_000
 """How many records counts may stand for."""
 BEFORE_1970: Final = "is before 1970"
 LOST_LETTER: Final = "holds U+FFFD, which stands for bytes that were not of the encoding"
-NO_COUNT: Final = "is no count, which is a whole number from 0 on"
+NO_COUNT: Final = "is not a count, which is a whole number from 0 on"
 
 
 @dataclass(frozen=True, slots=True)
 class LogColumns:
     """Which columns of a log make the trace, as the caller named them, and how their times are written; see `load`.
 
-    `...` for the writer or the key takes the column of the usual name, if there is one. Raises `TraceError` for what is
-    no name, unit, format, time zone or origin.
+    `...` for the writer or the key takes the column of the usual name, if there is one. Raises `TraceError` for an
+    unknown name, unit, format, time zone or origin.
     """
 
     event_time: TimeColumn

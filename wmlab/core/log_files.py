@@ -95,7 +95,7 @@ class Refused(NamedTuple):
 class LogRows:
     """The named columns of a log, of each row its file (an index into `files`) and its number there, from 1.
 
-    `refused` are what is no row.
+    `refused` are the malformed rows.
     """
 
     table: pa.Table
@@ -224,7 +224,7 @@ def rows_of_table(table: pa.Table, names: Sequence[str], where: str) -> LogRows:
 
 
 def _decoded(content: bytes, encoding: str) -> str:
-    """A text, in the encoding that a mark at its beginning says; what is not of the encoding becomes U+FFFD."""
+    """A text, in the encoding that a mark at its beginning says; invalid bytes become U+FFFD."""
     marked = next((codec for mark, codec in _MARKS if content.startswith(mark)), encoding)
     return content.decode(marked, "replace").removeprefix("\ufeff")
 
@@ -271,7 +271,7 @@ class _Csv:
             ),
         ).rename_columns(list(names))
         if self._header != self.names:
-            # A blank behind each comma is no part of a value either.
+            # A blank behind each comma is not part of a value either.
             table = pa.table([pc.utf8_trim_whitespace(column) for column in table.columns], list(names))
         count = table.num_rows + len(refused)
         is_row: Bools = np.ones(count, np.bool_)
@@ -321,7 +321,7 @@ class NoDocument(NamedTuple):
 def _documents(text: str) -> Iterator[Any]:
     """The documents in a text, one after the other, each in a line or in several; of an array, its elements.
 
-    A line where none begins, or with something else behind it, is no document.
+    A line where none begins, or with something else behind it, is not a document.
     """
     decode, at = json.JSONDecoder().raw_decode, 0
     while (start := _NOT_BLANK.search(text, at)) is not None:
@@ -378,7 +378,7 @@ PathSteps = tuple[str | int, ...]
 
 
 def _steps(path: str) -> PathSteps:
-    """A path as its steps: a key, the index of an element, or `_EACH`; the whole text as a key if it is no path."""
+    """A path as its steps: a key, the index of an element, or `_EACH`; the whole text as a key if it is not a path."""
     steps: list[str | int] = []
     at = 0
     while at < len(path):
@@ -499,7 +499,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def require_form(form: object, encoding: object) -> None:
-    """Raise `TraceError` for what is no form of a file, or no encoding."""
+    """Raise `TraceError` for an unknown form of a file or an unknown encoding."""
     if form is not None and form not in get_args(FileForm):
         raise TraceError(f"form is {shown(form)}.", remedy=f"give one of {', '.join(map(repr, get_args(FileForm)))}.")
     try:
@@ -603,7 +603,7 @@ def _problem_of(rows: LogRows, fault: ColumnFault) -> str:
 
 
 def _problems_of_lines(rows: LogRows) -> list[str]:
-    """The problems of what is no row at all."""
+    """The problems of malformed rows."""
     kinds: dict[tuple[str | None, str], list[Refused]] = {}
     for row in rows.refused:
         kinds.setdefault((row.column, row.reason), []).append(row)

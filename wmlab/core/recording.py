@@ -92,7 +92,7 @@ class Recording:
             mistakes += wrong
         if mistakes:
             raise RecordingError(
-                "the tables are no recording:\n" + "\n".join(f"- {mistake}" for mistake in mistakes),
+                "the tables are not a recording:\n" + "\n".join(f"- {mistake}" for mistake in mistakes),
                 remedy=f"give every table the columns that {made_by.__name__}.schemas lists.",
             )
         manifest = Manifest(
@@ -213,7 +213,7 @@ class Recording:
     def spark(self, spark: SparkSession, name: str) -> DataFrame:
         """The table `name` as a Spark DataFrame; a table on disk is read by Spark itself.
 
-        Raises `SessionError` if `spark` is no session, and `RecordingError` for an unknown name.
+        Raises `SessionError` if `spark` is not a session, and `RecordingError` for an unknown name.
         """
         from wmlab.core.spark import schemas
         from wmlab.core.spark.session import the_session
@@ -338,11 +338,11 @@ def _kind_of(tables: Iterable[str]) -> type[Recording]:
 
 
 def of_one_kind(recordings: Iterable[object], *, remedy: str) -> type[Recording]:
-    """The class of these recordings; raises `RecordingError` for what is none, for different kinds, and for none."""
+    """The class of these recordings; raises `RecordingError` for other values, different kinds, and none."""
     known = []
     for offered in recordings:
         if not isinstance(offered, Recording):
-            raise RecordingError(f"{shown(offered)} is no recording.", remedy="give what scenario.record() returns.")
+            raise RecordingError(f"{shown(offered)} is not a recording.", remedy="give what scenario.record() returns.")
         known.append(offered)
     kinds = sorted({recording.kind for recording in known})
     if len(kinds) != 1:

@@ -82,8 +82,8 @@ class _Loader(Composer, yaml.CSafeLoader):
             return super().construct_object(node, deep)
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             what = shown(node.value) if isinstance(node, yaml.ScalarNode) else "this"
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(None, None, f"{what} is no {kind}", node.start_mark) from None
+            problem = f"{what} is not of type {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[object, object]:
@@ -91,7 +91,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[object, object]:
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, str | int | float | bool | None):
-            raise yaml.constructor.ConstructorError(None, None, f"{shown(key)} is no key", key_node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"{shown(key)} is not a key", key_node.start_mark)
         if key in seen:
             raise yaml.constructor.ConstructorError(None, None, f"{shown(key)} is given twice", key_node.start_mark)
         seen.add(key)
@@ -115,7 +115,7 @@ class NotYaml(ScenarioError):
 def parse_scenario(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     """The data of a scenario file and the line of each of its fields; `source` names the file in errors."""
     if not isinstance(text, str):
-        raise ScenarioError(f"{shown(text)} is no text.", remedy="give YAML text; a file is read by load.")
+        raise ScenarioError(f"{shown(text)} is not text.", remedy="give YAML text; a file is read by load.")
     try:
         data, root = _load(text)
     except yaml.YAMLError as error:
@@ -144,7 +144,7 @@ def _load(text: str) -> tuple[Any, Any]:
         root = loader.get_single_node()
         return None if root is None else loader.construct_document(root), root
     except UnicodeEncodeError as wrong:
-        raise yaml.YAMLError(f"it has a character that is no text: {wrong.reason}") from None
+        raise yaml.YAMLError(f"it has a character that is not text: {wrong.reason}") from None
 
 
 def parse_fragment(text: str) -> Any:

@@ -186,7 +186,7 @@ class Journal:
         return row
 
     def tables(self, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:
-        """The rows as tables; a column that a row lacks is null, what is no column is left out.
+        """The rows as tables; a column that a row lacks is null, unknown columns are left out.
 
         Raises `ModelError` for a number that does not fit into its column.
         """

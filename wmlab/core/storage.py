@@ -234,7 +234,7 @@ def writable_path(path: str | Path, *, overwrite: bool | None = None) -> Path:
     above = _nearest_directory(target)
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
         raise RecordingError(
-            f"the recording cannot be written to {target}: {above} is no directory that can be written to.",
+            f"the recording cannot be written to {target}: {above} is not a directory that can be written to.",
             remedy="choose a directory that you may write to.",
         )
     return target

@@ -40,7 +40,7 @@ class TextReader:
         self, text: str, *, ignored: str = r"\s*", noun: str = "text", error: type[WmlabError] = ModelError
     ) -> None:
         if not isinstance(text, str):
-            raise error(f"{shown(text)} is no {noun}.", remedy="write it as text.")
+            raise error(f"{shown(text)} is not text.", remedy=f"write the {noun} as text.")
         self._text, self._noun, self._error = text.rstrip(), noun, error
         self._ignored = re.compile(ignored)
         self.index = 0

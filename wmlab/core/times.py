@@ -1,7 +1,7 @@
 """Columns of times as milliseconds since 1970: timestamps, numbers, and texts of every form that logs write.
 
 A column of texts holds dates, numbers, or texts in a `format` of the caller. `kind_of` decides which by the first texts
-of the column, so that `2015` among dates is no number of milliseconds. pandas reads what it reads well, ISO 8601 and
+of the column, so that `2015` among dates is not a number of milliseconds. pandas reads what it reads well, ISO 8601 and
 formats; every other date has one of `DATE_FORMS`, by which `moment_of` reads one text. What names no zone is local to
 the `timezone` of its column, or UTC. What is finer than a millisecond is dropped, of a number with a fraction rounded.
 """
@@ -39,7 +39,7 @@ SAMPLE_ROWS: Final = 1_000
 
 GOOD: Final = ""
 NO_VALUE: Final = "has no value"
-UNKNOWN_FORM: Final = "is no time of a known form"
+UNKNOWN_FORM: Final = "is not a time of a known form"
 NO_MOMENT: Final = "is a date or a time of day that does not exist"
 UNKNOWN_ZONE: Final = "names a time zone that is not known"
 CLOCK_CHANGE: Final = "is in an hour that the clocks of its time zone skip or repeat"
@@ -48,12 +48,12 @@ DATE_AMONG_NUMBERS: Final = "is a date in a column of numbers"
 OTHER_FORMAT: Final = "does not fit the format"
 TOO_LARGE: Final = "is beyond 64 bits of milliseconds"
 NOT_FINITE: Final = "is not a finite number"
-NO_DURATION: Final = "is no duration of a known form"
+NO_DURATION: Final = "is not a duration of a known form"
 FAULTS: Final = (
     *(GOOD, NO_VALUE, UNKNOWN_FORM, NO_MOMENT, UNKNOWN_ZONE, CLOCK_CHANGE, NUMBER_AMONG_DATES, DATE_AMONG_NUMBERS),
     *(OTHER_FORMAT, TOO_LARGE, NOT_FINITE, NO_DURATION),
 )
-"""Why a value is no time, after "column 'name' ...". The fault of a row is an index into this."""
+"""Why a value is not a time, after "column 'name' ...". The fault of a row is an index into this."""
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _BLANKS: Final = " \t\r\n\N{NO-BREAK SPACE}"
@@ -61,7 +61,7 @@ _BLANKS: Final = " \t\r\n\N{NO-BREAK SPACE}"
 
 
 class BadTimeError(ValueError):
-    """A text that is no time; its argument is one of `FAULTS`."""
+    """A text that is not a time; its argument is one of `FAULTS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class TimeForm:
 
     `unit` is that of numbers, which count from `origin`, a date (None: 1970). `format` is that of texts, as of
     `datetime.strptime`. `timezone` is the IANA name of the zone of what names none (None: UTC): texts, timestamps
-    without a zone, and numbers that count from an origin. Raises `TraceError` for what is none of these.
+    without a zone, and numbers that count from an origin. Raises `TraceError` for anything else.
     """
 
     unit: TimeUnit = "ms"
@@ -135,12 +135,12 @@ class Times(NamedTuple):
 
     @classmethod
     def nothing(cls, rows: int, fault: str) -> Times:
-        """So many rows that are no times."""
+        """So many rows that are not times."""
         return cls(np.zeros(rows, np.int64), np.full(rows, FAULTS.index(fault), np.int8), np.zeros(rows, np.bool_))
 
     @property
     def bad(self) -> Bools:
-        """Which rows are no times; their `ms` says nothing."""
+        """Which rows are not times; their `ms` says nothing."""
         return np.not_equal(self.fault, 0)
 
     def put(self, rows: Any, ms: Any, *, local: Any = False) -> None:
@@ -153,7 +153,7 @@ class Times(NamedTuple):
 
 
 def of_column(column: Any, name: str, form: TimeForm, kind: TextKind) -> Times:
-    """A column of Arrow as times; `kind` says what one of texts holds. Raises `TraceError` for a type that is none."""
+    """A column of Arrow as times; `kind` says what one of texts holds. Raises `TraceError` for any other type."""
     column = _plain(column)
     arrow = column.type
     if pa.types.is_decimal(arrow) or (pa.types.is_integer(arrow) and kind == "format"):
@@ -179,7 +179,7 @@ def of_column(column: Any, name: str, form: TimeForm, kind: TextKind) -> Times:
 def of_durations(column: Any, name: str, unit: TimeUnit) -> Times:
     """A column of durations in ms: numbers of `unit`, durations of Arrow, or texts as `pandas.to_timedelta` reads them.
 
-    Raises `TraceError` for a type that is none.
+    Raises `TraceError` for any other type.
     """
     column = _plain(column)
     arrow = column.type
@@ -366,7 +366,7 @@ def _put_pandas(times: Times, rows: Int64Array, dates: Any, local: bool) -> None
 
 
 def _put_each(times: Times, texts: Any, rule: Callable[[str], tuple[int, bool]]) -> None:
-    """Write into the rows that are no times yet what a rule makes of each different text."""
+    """Write into the rows that are not times yet what a rule makes of each different text."""
     rows = np.flatnonzero(times.bad)
     encoded = pc.fill_null(texts.take(pa.array(rows)), "").dictionary_encode()
     moments, faults, locals_ = [], [], []

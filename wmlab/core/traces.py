@@ -317,7 +317,7 @@ _UNIT_REMEDY: Final = "Name the unit of each column, such as unit={'event_time':
 _RATIOS: Final = (1e3, 1e6, 1e9, DAY_MS, DAY_MS / 1e3)
 """By how much times of one moment differ that are read in two units."""
 _INSTANT_MS: Final = 100_000_000_000
-"""From which year on, 1973, a time is no small number of a clock that begins at 0."""
+"""From which year on, 1973, a time is not a small number of a clock that begins at 0."""
 _LAST_YEAR_MS: Final = 110 * 365 * DAY_MS
 """The year, 2079, after which nothing has happened yet."""
 _DATE_FORMATS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S", 17: "%Y%m%d%H%M%S%f"}
@@ -558,7 +558,7 @@ def logs_of_writers(
     """What the parts of a scenario replay that name a trace, by their name, as `Trace.columns` has it.
 
     A part is (location of its name, name, trace), and replays the events of the writer with its name. Raises `Problems`
-    for a name that is no writer of its trace.
+    for a name that is not a writer of its trace.
     """
     named = [(location, name, trace) for location, name, trace in parts if trace is not None]
     loaded = load_each(trace for _, _, trace in named)

@@ -117,7 +117,7 @@ def value(cls: type[AnyValue]) -> type[AnyValue]:
     """
     if hasattr(cls, "_problems"):
         setattr(cls, "__post_init__", _refuse_problems)  # noqa: B010 - as below
-    # A base that is no value itself, as that of the scenarios, says what is equal.
+    # A base that is not a value itself, as that of the scenarios, says what is equal.
     says_equal = any("__eq__" in vars(base) and not dataclasses.is_dataclass(base) for base in cls.__mro__[:-1])
     made = pydantic_dataclass(frozen=True, repr=False, eq=not says_equal, config=_CONFIG)(cls)
     if cls.__repr__ is object.__repr__:
@@ -186,7 +186,7 @@ def _repr(self: Any) -> str:
 
 
 def arguments(part: Any) -> Iterator[tuple[str, Any]]:
-    """What a call that makes the value gives: each field that is no default, by its name; `name` by place ("")."""
+    """What a call that makes the value gives: each field that is not a default, by its name; `name` by place ("")."""
     for field in dataclasses.fields(part):
         offered = getattr(part, field.name)
         if field.name != "kind" and not is_default(field, offered):

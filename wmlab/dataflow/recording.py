@@ -75,8 +75,8 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """One verdict per invariant of the dataflow, or of those named in `only`: check("K1", "K3").
 
         It needs no Spark: the rules run in memory. K16, on what a run comes to at rest, is judged if it is named. A
-        verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for a
-        name that is none.
+        verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for an
+        unknown name.
         """
         from wmlab.dataflow.checks import in_memory
 

@@ -40,11 +40,11 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
 
     The watermark that was asked for and what holds it have their own colours and dashes. The lag is that behind the
     clock for Flink, and behind the newest event time for Spark, whose sources report no watermark: of them is drawn
-    which batches had rows. The sentence is that of `log.explain(at_ms)`. Raises `ChartError` for what is no log, and
-    `EngineError` as `explain`.
+    which batches had rows. The sentence is that of `log.explain(at_ms)`. Raises `ChartError` for anything but a log,
+    and `EngineError` as `explain`.
     """
     if not isinstance(log, EngineLog):
-        raise ChartError(f"{shown(log)} is no log of an engine.", remedy="Draw what wm.engine.read gives.")
+        raise ChartError(f"{shown(log)} is not a log of an engine.", remedy="Draw what wm.engine.read gives.")
     jobs = jobs_at(log, at_ms)
     explanation = explain(jobs)
     job = next(each for each in jobs if each.operator == explanation.operator)

@@ -53,7 +53,7 @@ def samples_of_text(text: str, at_ms: int) -> list[Sample]:
         ]
     except (ValueError, IndexError, KeyError) as wrong:
         raise EngineError(
-            f"the text is no page of metrics: {wrong}.", remedy="give what a /metrics address answers with."
+            f"the text is not a page of metrics: {wrong}.", remedy="give what a /metrics address answers with."
         ) from None
 
 

@@ -56,16 +56,16 @@ def is_address(text: object) -> bool:
 def address_of(text: str, headers: Mapping[str, str] | None = None) -> Address:
     """An address as people copy it: without scheme, with user and password, or of a page of Flink's web interface.
 
-    `http://host:8081/#/job/running/<id>/overview` names a job. Raises `EngineError` for what is none.
+    `http://host:8081/#/job/running/<id>/overview` names a job. Raises `EngineError` for any other text.
     """
     given = text if not isinstance(text, str) or text.startswith(SCHEMES) else f"http://{text}"
     try:
         parts = urlsplit(given)
         host, port = parts.hostname, parts.port
     except (ValueError, AttributeError, TypeError):
-        raise EngineError(f"{shown(text)} is no address.", remedy=_REMEDY) from None
+        raise EngineError(f"{shown(text)} is not an address.", remedy=_REMEDY) from None
     if not is_address(text) or parts.scheme not in ("http", "https") or not host:
-        raise EngineError(f"{shown(text)} is no address.", remedy=_REMEDY)
+        raise EngineError(f"{shown(text)} is not an address.", remedy=_REMEDY)
     name = f"[{host}]" if ":" in host else host
     base = f"{parts.scheme}://{name}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
     words = parts.fragment.strip("/").split("/")

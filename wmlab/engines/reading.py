@@ -164,7 +164,7 @@ def progress_of(offered: Any) -> Lines:
         batches = offered
     if isinstance(batches, str | bytes) or not isinstance(batches, Sequence):
         raise EngineError(
-            f"{shown(offered)} is no progress of a query.",
+            f"{shown(offered)} is not progress of a query.",
             remedy="give query, query.recentProgress, or a file with one progress a line.",
         )
     lines = [_plain(batch) for batch in batches]
@@ -190,7 +190,7 @@ def _plain(batch: Any) -> Line:
     if isinstance(batch, dict):
         return dict(batch) if text is None else _object(str(text), "a progress")
     if text is None:
-        raise EngineError(f"{shown(batch)} is no progress.", remedy="give query.recentProgress.")
+        raise EngineError(f"{shown(batch)} is not progress.", remedy="give query.recentProgress.")
     return _object(text() if callable(text) else text, "a progress")
 
 

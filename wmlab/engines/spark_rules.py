@@ -28,7 +28,7 @@ from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment
 _MANY: Final = 10
 """How many times what is usual, or needed, is too much."""
 _SLOW_BATCHES: Final = 3
-"""So many batches in a row are no chance."""
+"""So many batches in a row are not chance."""
 _STEPS: Final = 3
 """By so many usual steps the watermark has to rise, to tell that no row near it has come."""
 _PAUSE_MS: Final = 200

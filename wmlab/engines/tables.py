@@ -222,7 +222,7 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
             "inputs": list(sources),
             "operator": title,
             "chain": position,
-            # Spark starts with 1970, which is no watermark of any row.
+            # Spark starts with 1970, which is not a watermark of any row.
             "input_watermark_ms": _spark_time(event.get("watermark")) or None,
             "records_in": totals["read"],
             "records_out": None if written < 0 else totals["written"],

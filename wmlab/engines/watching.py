@@ -125,7 +125,7 @@ def save_page(log: EngineLog, explanation: JobExplanation, path: str | Path) -> 
         )
         files = {target: f"{text}\n", picture: chart.svg}
     else:
-        raise EngineError(f"{target.name} is no page.", remedy="name a file that ends with .html or .md.")
+        raise EngineError(f"{target.name} is not a page.", remedy="name a file that ends with .html or .md.")
     for file, content in files.items():
         write_new(file, content, EngineError)
     return target

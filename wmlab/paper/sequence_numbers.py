@@ -141,7 +141,7 @@ def _of_sequence(reader: TextReader, base: ChunkBase) -> list[TupleBuffer]:
     begin = reader.index
     sequence = int(reader.take("[0-9]+", "a sequence number"))
     if not 1 <= sequence <= _MOST_SEQUENCES:
-        raise reader.error(begin, f"{sequence} is no sequence number here", f"write one from 1 to {_MOST_SEQUENCES}")
+        raise reader.error(begin, f"{sequence} is not a sequence number here", f"write one from 1 to {_MOST_SEQUENCES}")
     if not reader.take_if(r"\{"):
         return [TupleBuffer(1, sequence, base, last=True, watermark=0)]
     buffers: list[TupleBuffer] = []

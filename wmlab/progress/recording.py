@@ -29,8 +29,8 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
         """One verdict per invariant (N1, N3, N6, N10), or of those named in `only`: check("N1").
 
         It needs no Spark: the rules run in memory. N12, on what a run comes to at rest, is judged if it is named. A
-        verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for a
-        name that is none.
+        verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for an
+        unknown name.
         """
         from wmlab.progress.checks import in_memory
 

@@ -146,7 +146,7 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     empty: nothing. `zone` is whether it is off by whole quarters of an hour.
 
     Writers with most wrong times come first, then those early most often, and those that are silent.
-    Raises `ModelError` for what is no log.
+    Raises `ModelError` for anything but a log.
     """
     trace = as_trace(trace)
     log, wrong = Log.of(trace), wrong_times(trace)

@@ -118,7 +118,7 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The strategy with what is not as by default, see `named`."""
+        """The strategy with its fields that differ from their defaults, see `named`."""
         return named(self.strategy)
 
     @property
@@ -166,7 +166,7 @@ class Comparison(TableAnswer[Outcome]):
 
     entries = "outcomes"
     columns: ClassVar[Mapping[str, str]] = {
-        "strategy": "its class, and what is not as by default",
+        "strategy": "its class, and its fields that are not default",
         "late": "records below the X that they meet",
         "lost": "records that no window of theirs takes any more",
         "worst 2 000": "the late share of the worst 2 000 records in a row",
@@ -323,8 +323,9 @@ def compare(
 
     The wall clock is given every `tick_ms`; by default 10,000 times over the log, never for 0. It ends with the last
     arrival, or at `until_ms`: a moment of the clock, or a text such as "20s" that counts from the first arrival.
-    Durations are in ms, or texts. Raises `ModelError` for no strategies, what is none or no trace, a length or period
-    below its least, an end before the last arrival, and for times whose distance does not fit into 64 bits.
+    Durations are in ms, or texts. Raises `ModelError` for no strategies, for anything but strategies or a trace, for a
+    length or period below its least, for an end before the last arrival, and for times whose distance does not fit
+    into 64 bits.
     """
     chosen = list(strategies) if isinstance(strategies, Iterable) else [strategies]
     if not chosen or not all(isinstance(strategy, Strategy) for strategy in chosen):
@@ -401,7 +402,7 @@ def _known(times: Int64Array) -> pa.Array:
 
 
 def named(strategy: Any) -> str:
-    """A strategy with what is not as by default, durations as people read them: "Flink(bound=45 min)"."""
+    """A strategy with the fields that are not default, durations as people read them: "Flink(bound=45 min)"."""
     parts = [
         _in_words(f.name, getattr(strategy, f.name))
         for f in fields(strategy)

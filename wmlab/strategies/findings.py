@@ -49,7 +49,7 @@ FindingKind = Literal[
 _NAMED: Final = 3
 _REASONS: Final = 3
 _MOST: Final = 0.5
-"""The share of all records from which on early writers are no exception, but the clock of arrivals may be."""
+"""The share of all records from which on early writers are not an exception, but the clock of arrivals may be."""
 _EARLY: Final = 0.01
 """The share of records that arrive before they happen from which on lags, and so an advice, are in doubt."""
 _MATTERS: Final = 0.1
@@ -392,7 +392,7 @@ def _ties(case: _Case) -> Iterator[Finding]:
         return
     orders = (np.lexsort((log.event, log.arrival)), np.lexsort((-log.event, log.arrival)))
     least_ms, most_ms = (_bound_ms(case, log.event[order]) for order in orders)
-    # Of a clock that ticks by the week, one tick is no difference.
+    # Of a clock that ticks by the week, one tick is not a difference.
     if most_ms - least_ms <= max(_MATTERS * least_ms, _tick_ms(log.event)):
         return
     tied = np.append(together, False) | np.append(False, together)

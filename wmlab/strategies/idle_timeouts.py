@@ -124,7 +124,7 @@ class Idleness(Answer):
     def timeout_ms(self, late_share: float) -> int:
         """The least timeout for which at most that share of the records is late because of it."""
         if not 0 <= late_share <= 1:
-            raise ModelError(f"The late share {late_share!r} is no share.", remedy="Give a number from 0 to 1.")
+            raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         most = within(float(late_share), self.rows)
         count = len(self.late_below_ms)
         return int(self.late_below_ms[count - 1 - most]) if count > most else 0
@@ -215,8 +215,8 @@ def idleness(
     inputs once. Source: `WatermarksWithIdleness` and `WatermarkOutputMultiplexer` of Flink 2.3.0, with probes of no
     distance; `wm.strategy.RisingWave` is this watermark with one timeout.
 
-    Raises `ModelError` for what is no log, another `by`, a negative bound, and times whose distance does not fit into
-    64 bits.
+    Raises `ModelError` for anything but a log, for another `by`, for a negative bound, and times whose distance does
+    not fit into 64 bits.
     """
     trace = as_trace(trace)
     bound_ms = the_duration(bound, ModelError, name="bound")
@@ -358,7 +358,7 @@ class _Silences:
         self._lengths_ms: list[int] = []
 
     def longest(self, limit: int) -> int:
-        """The longest silence of what is not beyond a limit; 0 if there was none."""
+        """The longest silence within a limit; 0 if there was none."""
         index = bisect_right(self._limits, limit)
         return self._lengths_ms[index] if index < len(self._limits) else 0
 

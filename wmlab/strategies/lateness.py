@@ -84,7 +84,7 @@ class LatenessCurve(Answer):
     def bound_ms(self, late_share: float) -> int:
         """The least B at which at most that share of the records is late: whose `late_share` is not above it."""
         if not 0 <= late_share <= 1:
-            raise ModelError(f"The late share {late_share!r} is no share.", remedy="Give a number from 0 to 1.")
+            raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         steps = np.append(0, self.lateness)
         most = within(float(late_share), self.rows)
         return int(steps[np.searchsorted(-np.append(self.above, 0), -most, side="left")])
@@ -100,8 +100,8 @@ class LatenessCurve(Answer):
         lag is farthest below the straight line, over the late share, between these two. It counts if that distance is
         at least a quarter of what their lags differ by, and its lag at most a quarter of that for the share; lags below
         1 ms, of clocks that are early, count as 1 ms. So where the bound falls evenly with the share there is none, nor
-        with exponential delays, whose lags are 4.6 and 3.2 means for 1% and 4%. Raises `ModelError` for what is no
-        share.
+        with exponential delays, whose lags are 4.6 and 3.2 means for 1% and 4%. Raises `ModelError` for a
+        value that is not a share.
         """
         largest, least = self.bound_ms(late_share), self.bound_ms(min(1.0, _KNEE_SHARES * late_share))
         between = self.lateness[(self.lateness >= least) & (self.lateness <= largest)]
@@ -152,8 +152,8 @@ def lateness_curve(
     """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key".
 
     With windows, tumbling or sliding, it is the share of records that no window takes; see `wm.strategy.compare`.
-    Raises `ModelError` for what is no log, another `by`, a length that is none, and times whose distance does not fit
-    into 64 bits.
+    Raises `ModelError` for anything but a log, for another `by` or an invalid length, and for times whose distance does
+    not fit into 64 bits.
     """
     return curve_of(trace, windows_of(window_ms, slide_ms, None, allowed_lateness_ms), by)
 

@@ -230,8 +230,8 @@ def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **c
 
     A copy repeats an earlier record with the same `id`, a column that names each record. Without one, all columns but
     the arrival are alike, which is seen in a CSV file and in a data frame of pandas or PyArrow; of other logs the key
-    counts if it is an id. Raises `TraceError` as `load` does, and for arguments with a `Trace`; `ModelError` for a
-    share that is none.
+    counts if it is an id. Raises `TraceError` as `load` does, and for arguments with a `Trace`; `ModelError` for an
+    invalid share.
     """
     require_argument("late_share", late_share, ShareBetween)
     if isinstance(source, Trace) and (columns or id):

@@ -275,7 +275,7 @@ def _cannot(why: str) -> Setting:
 
 
 def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Setting]:
-    """The lines of a strategy that is no constant bound."""
+    """The lines of a strategy that is not a constant bound."""
     if isinstance(strategy, PerWriterMinimum):
         return _least_over_writers(strategy, event_time)
     if isinstance(strategy, Guarded):

@@ -58,7 +58,7 @@ class Log:
 
     @classmethod
     def of(cls, trace: Trace) -> Log:
-        """The columns of `trace`, or of a data frame with the columns of one; raises `ModelError` for what is none."""
+        """The columns of `trace`, or of a data frame with the columns of one; raises `ModelError` for anything else."""
         trace = as_trace(trace)
         return cls(
             *(trace.table[name].to_numpy() for name in ("event_time", "arrival_ms")),
@@ -96,7 +96,7 @@ def as_trace(trace: Any) -> Trace:
     """A trace as it is; of a data frame with the columns of one, as `wm.spark.of_log` gives, what `load` reads in it.
 
     Raises `ModelError` for anything else, and for a time that stands for "unknown" or for the end of the input;
-    `TraceError` for a frame that is no trace.
+    `TraceError` for a frame that is not a trace.
     """
     if is_frame(trace):
         try:
@@ -106,7 +106,7 @@ def as_trace(trace: Any) -> Trace:
                 wrong.problem, remedy=f"make the frame a trace with wm.trace.load(frame, ...), and there {wrong.remedy}"
             ) from None
     if not isinstance(trace, Trace):
-        raise ModelError(f"{shown(trace)} is no trace.", remedy="Give what wm.trace.load(...) returns.")
+        raise ModelError(f"{shown(trace)} is not a trace.", remedy="Give what wm.trace.load(...) returns.")
     for name in ("event_time", "arrival_ms"):
         for reserved in (UNKNOWN, END):
             if (row := pc.index(trace.table[name], reserved).as_py()) >= 0:

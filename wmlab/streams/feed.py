@@ -20,8 +20,8 @@ def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
 
     `feed` is a DataFrame of Spark with a column `at_ms`, as `wm.spark.feed` makes it; it passes through the driver.
     `spark.readStream.schema(wm.spark.FEED).parquet(path)` reads the files in that order. Returns the files.
-    Raises `ModelError` for another `feed`, an `every_ms` that is no whole number, 1 or more, and for a folder that is
-    not empty.
+    Raises `ModelError` for another `feed`, an `every_ms` that is not a whole number, 1 or more, and for a folder that
+    is not empty.
     """
     every_ms = the_duration(every_ms, ModelError, name="every_ms")
     if every_ms < 1:

@@ -126,7 +126,7 @@ def most_recent_watermark(
     """The last watermark that a reader had passed at a moment (clock), by default at the end of the run.
 
     It gave the lower bound of the reader's window. None before the first one, and where no lower bound was known.
-    Raises `RecordingError` for a reader that saw no window, for what is no moment, and as `stream_cut_at`.
+    Raises `RecordingError` for a reader that saw no window, for anything but a moment, and as `stream_cut_at`.
     Source: PDP-33, API (getMostRecentWatermark).
     """
     name = the_stream(recording, stream)

@@ -81,8 +81,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         by default, or of the events if nobody read. `visible="then"`, the default of readers, counts a watermark once
         it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` counts the complete
         log from the beginning. With either `upper_later` is the upper bound of the complete log. Without `spark` by the
-        Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,
-        `ModelError` for other options.
+        Spark session of the process, which is started if there is none. Raises `SessionError` for anything but a
+        session, `ModelError` for other options.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.recorded import bounds_of_recording
@@ -98,8 +98,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         the table `watermarks`. `configs` says by label what differs from the recorded rules, in the fields of
         `wm.spark.Configuration`, for example {"10 s": {"timeout_ms": 10_000}}; by default nothing does. A log of the
         outside world has the default rules. `stream` is needed when there are several. Without `spark` by the Spark
-        session of the process, which is started if there is none. Raises `SessionError` for what is no session, and
-        `Problems` for a configuration that is none.
+        session of the process, which is started if there is none. Raises `SessionError` for anything but a session, and
+        `Problems` for an invalid configuration.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.replay import replay
@@ -119,7 +119,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         It needs no Spark: the rules run in memory, and of the events one part at a time is there. I14, on what a run
         comes to at rest, is judged if it is named. So is I15, which is I6 for events with the time of the bound, too. A
         verdict says whether the invariant holds, and what it leaves out, and has the rows that prove a violation.
-        Raises `ModelError` for a name that is none.
+        Raises `ModelError` for an unknown name.
         """
         from wmlab.streams.checks import in_memory
 
@@ -138,7 +138,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         Without `at_ms` it begins at the first violation, or else at an event halfway through. `stream` is needed when
         there are several; `group` is by default the first by name. `verdicts`, of `check`, add the violations. Raises
         `RecordingError` for a stream or group that is not there, or a stream in which nothing happened, `ChartError`
-        for what is no moment.
+        for anything but a moment.
         """
         from wmlab.streams.scrub import scrub
 

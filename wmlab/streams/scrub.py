@@ -64,7 +64,7 @@ class Scrubber:
 
     `chart` is that of the moment, `events` are the moments of the run's timeline, and `violations` those of the
     verdicts that it was made with. A moment outside the run becomes the nearest one inside, and `notice` says so; one
-    that is no whole number raises `ChartError`. A notebook stores the picture and the words of the moment; while a
+    that is not a whole number raises `ChartError`. A notebook stores the picture and the words of the moment; while a
     kernel runs the widgets are shown instead. Make one with `recording.scrub()`.
     """
 

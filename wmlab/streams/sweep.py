@@ -86,7 +86,7 @@ def sweep(
 
     `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
     field does not take, and `ScenarioError` for a name that means no field or several, two names of one field, or
-    values that are no list.
+    values that are not a list.
     """
     check, progress = the_flag(check, "check", ScenarioError), as_progress(progress)
     paths = {name: field_named(scenario, name) for name in swept}
@@ -129,8 +129,9 @@ def field_named(scenario: StreamScenario, name: str) -> Location:
         return by_path[name if name in by_path else chosen[0]]
     last = name.rpartition(".")[2]
     near = chosen or [path for path in by_path if last in path] or [*by_path]
+    problem = "the name of several fields" if chosen else "not a field"
     raise ScenarioError(
-        f"{shown(name)} is {'the name of several fields' if chosen else 'no field'} of the scenario {scenario.name!r}.",
+        f"{shown(name)} is {problem} of the scenario {scenario.name!r}.",
         remedy=f"name one by its path, for example {listed(near[:6])}.",
     )
 
@@ -157,7 +158,7 @@ def _locations(scenario: StreamScenario) -> Iterator[tuple[tuple[str, ...], Loca
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """The values as a column; as text where they are no plain values of one type."""
+    """The values as a column; as text where they are not plain values of one type."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -195,7 +195,7 @@ def without_needless_steps(
         try:
             expected = list(_answers(of, shorter))
         except ModelError:
-            continue  # it is no history of this rule, for example one whose watermarks fall
+            continue  # it is not a history of this rule, for example one whose watermarks fall
         if differs := first_difference(mine, of.name, shorter, expected, called=called):
             disagreement, number = differs, 0
     return disagreement
@@ -241,7 +241,7 @@ def first_difference(
 
 
 def _same(answer: Any, wanted: Any) -> bool:
-    """Whether two answers are one; True is no number, although Python takes it for 1."""
+    """Whether two answers are one; True is not a number, although Python takes it for 1."""
     if isinstance(answer, list) and isinstance(wanted, list):
         return len(answer) == len(wanted) and all(map(_same, answer, wanted))
     return bool(answer == wanted) and isinstance(answer, bool) == isinstance(wanted, bool)

@@ -23,7 +23,7 @@ from wmlab.testing.known_rules import Step
 
 _READY: Final = "ready"
 _MOST_BYTES: Final = 1_000_000
-"""A line that is longer is no answer."""
+"""A line that is longer is not an answer."""
 _SHOWN: Final = 300
 """Characters of a line that an error shows."""
 _ENDING_S: Final = 2.0

@@ -126,7 +126,7 @@ def test_an_axis_leaves_out_only_what_would_squeeze_the_others() -> None:
     assert shown(*steady, 160_000) == (0, 160_000)
     assert shown(*steady, 10**12) == (0, 59_000)
     assert shown(-(10**12), None, *steady, 10**12) == (0, 59_000)
-    # A third is no exception.
+    # A third is not an exception.
     assert shown(*steady[:40], *[10**12] * 20) == (0, 10**12)
     # One value is as long as a second.
     assert shown(*[7] * 80, 4_000, 10**12) == (7, 4_000)

@@ -64,5 +64,5 @@ def test_what_is_stored_is_the_picture_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_a_recording_answers() -> None:
-    with pytest.raises(ChartError, match="is no recording"):
+    with pytest.raises(ChartError, match="is not a recording"):
         time_bounds(BOUNDS, recording=BOUNDS)

@@ -44,7 +44,7 @@ def test_texts_are_readable_on_paper_and_inside_boxes(theme: str) -> None:
 
 
 def test_lines_of_a_figure_are_seen_on_white_and_on_near_black() -> None:
-    """WCAG 2.2, 1.4.11: 3 to 1 for what is no text."""
+    """WCAG 2.2, 1.4.11: 3 to 1 for anything but text."""
     for page in ("#ffffff", "#111111"):
         for name, role in ROLES.items():
             if role.both.startswith("#"):

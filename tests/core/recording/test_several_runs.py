@@ -33,7 +33,7 @@ def test_what_is_no_mapping_of_recordings_of_one_stream_is_refused() -> None:
         trace.as_streams({}, name="none")
     with pytest.raises(RecordingError, match="not of one kind"):
         trace.as_streams({"a": run, "b": merged().record()}, name="two kinds")
-    with pytest.raises(RecordingError, match="is no recording"):
+    with pytest.raises(RecordingError, match="is not a recording"):
         trace.as_streams({"a": run, "b": None}, name="half")
     writers = [EventWriter("w", rate_per_s=5, stream="x"), EventWriter("v", rate_per_s=5, stream="y")]
     streams = [Stream("x"), Stream("y")]

@@ -85,7 +85,7 @@ def test_bad_rows_are_kept_with_the_reasons_of_load(spark: SparkSession) -> None
     assert same(spark, table_of(DIRTY), **COLUMNS)
     log = of_log(dataframe(spark, table_of(DIRTY)), **COLUMNS)
     assert log.where("reason is null").select("writer").count() == 3
-    (bad,) = log.where("reason = \"column 'happened' is no time of a known form\"").collect()
+    (bad,) = log.where("reason = \"column 'happened' is not a time of a known form\"").collect()
     assert json.loads(bad["text"]) == dict(zip(COLUMNS.values(), DIRTY[-1], strict=True))
     assert (bad.event_time, bad.writer) == (None, "c")
 
@@ -161,7 +161,7 @@ def test_a_file_of_any_form_is_read_by_spark_itself(spark: SparkSession, tmp_pat
     read = of_log(csv, event_time="happened", arrival="arrived", name="sensor").orderBy("arrival_ms").collect()
     assert [(row.writer, row.reason) for row in read] == [
         ("sensor", None),
-        ("sensor", "column 'happened' is no time of a known form"),
+        ("sensor", "column 'happened' is not a time of a known form"),
     ]
 
 

@@ -88,7 +88,7 @@ def test_a_column_of_counts_makes_so_many_records(tmp_path: Path) -> None:
     file.write_text("e,a,n\n1,2,3\n3,4,0\n5,6,x\n7,8,1.5\n9,10,-1\n11,12,2.0\n13,14,\n15,16,5 min\n")
     trace = load(file, **TIMES, count="n", bad_rows="drop")
     assert [event[:2] for event in trace.events()] == [(1, 2)] * 3 + [(11, 12)] * 2
-    no_count = "is no count, which is a whole number from 0 on"
+    no_count = "is not a count, which is a whole number from 0 on"
     assert reasons(trace) == [
         *((row, "n", no_count) for row in (3, 4, 5)),
         (7, "n", "has no value"),
@@ -115,8 +115,8 @@ def test_an_arrival_may_be_an_event_time_and_a_delay(tmp_path: Path) -> None:
     ]
     assert reasons(trace) == [
         (2, "late", "has no value"),
-        (4, "late", "is no duration of a known form"),
-        (5, "e", "is no time of a known form"),
+        (4, "late", "is not a duration of a known form"),
+        (5, "e", "is not a time of a known form"),
     ]
     text = "e,late\n2015-07-20 03:49:24,1.5\n2015-07-20 03:49:24,00:01:30\n"
     assert events(file, text, delay="late", unit="s") == [(AT_MS, AT_MS + 1_500), (AT_MS, AT_MS + 90_000)]

@@ -141,7 +141,7 @@ def test_the_key_says_how_the_events_of_a_writer_are_spread(tmp_path):
         ([1e306], "s", "is beyond 64 bits of milliseconds in 1"),
         ([-1e300], "ms", "is beyond 64 bits of milliseconds in 1"),
         ([-(2**62)], "s", f"is beyond 64 bits of milliseconds in 1 of its rows, first in row 1: '{-(2**62)}'"),
-        (["yesterday"], "ms", "'event_time' is no time of a known form in 1 of its rows, first in row 1: 'yesterday'"),
+        (["yesterday"], "ms", "'event_time' is not a time of a known form in 1 of its rows, first in row 1: 'yest"),
         (
             ["2024-01-01", "7", "-"],
             "ms",
@@ -150,7 +150,7 @@ def test_the_key_says_how_the_events_of_a_writer_are_spread(tmp_path):
         (
             ["2024-01-01", "7", "-"],
             "ms",
-            "'event_time' is no time of a known form in 1 of its rows, first in row 3: '-'",
+            "'event_time' is not a time of a known form in 1 of its rows, first in row 3: '-'",
         ),
         ([True], "ms", "'event_time' holds bool, not times"),
         ([], "ms", "has no rows"),

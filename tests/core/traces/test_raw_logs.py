@@ -58,7 +58,7 @@ def test_all_faults_of_all_columns_are_told_at_once(dirty):
         "dirty.csv has 3 bad rows of 6: ",
         "1 line, first in row 5, does not have one value for each column: '2015,2015-07-20 03:49:25,w'",
         "'event_time' is a date or a time of day that does not exist in 2 of its rows, first in row 2: '2015-02-30 01",
-        "'arrival_ms' is no time of a known form in 1 of its rows, first in row 3: 'soon'",
+        "'arrival_ms' is not a time of a known form in 1 of its rows, first in row 3: 'soon'",
         "'writer' has no value in 1 of its rows, first in row 3",
         "bad_rows='drop'",
     ):

@@ -491,14 +491,14 @@ def test_drops_are_counted_by_rule() -> None:
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        ({"at_ms": 1.5}, "no moment"),
+        ({"at_ms": 1.5}, "not a moment"),
         ({"at_ms": -5}, "nothing had begun"),
         ({"window": 40, "at_ms": -5}, "nothing had begun"),
         ({"at_ms": 10, "vertex": "x"}, "no vertex"),
         ({"at_ms": 10, "key": 7}, "no watermarks of key 7"),
         ({"at_ms": 10, "instance": 3}, "no instance 3"),
         ({"at_ms": 10, "reader": "r"}, "reader is named"),
-        ({"window": 40, "vertex": "both"}, "is no window"),
+        ({"window": 40, "vertex": "both"}, "is not a window"),
         ({"window": 43}, "no window from"),
         ({"window": (0, 7)}, "no window from 0 ms to 7 ms"),
         ({"window": (1, 2, 3)}, r"window is \(1, 2, 3\)"),

@@ -188,7 +188,7 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: charts.queue_diagram(run, vertices="both"), "vertices is 'both'"),
         (lambda run: charts.queue_diagram(run, from_ms="5"), "from_ms is '5'"),
         (lambda run: charts.state_size(run, run, labels="ab"), "labels is 'ab'"),
-        (lambda run: charts.state_size(run, None), r"None is no recording"),
+        (lambda run: charts.state_size(run, None), r"None is not a recording"),
         (lambda _: charts.coalescing(Recording.from_tables({}, name="empty")), "'empty'"),
     ],
 )
@@ -197,7 +197,7 @@ def test_what_cannot_be_drawn_is_refused(run: Recording, draw: Any, words: str) 
         draw(run)
 
 
-RECORDED = " is no recording.\nTo repair it: Draw what scenario.record() gives."
+RECORDED = " is not a recording.\nTo repair it: Draw what scenario.record() gives."
 OTHERS: dict[str, tuple[Any, str]] = {
     "None": (None, f"None{RECORDED}"),
     "a table": (pd.DataFrame({"a": [1]}), f"A DataFrame{RECORDED}"),

@@ -200,7 +200,7 @@ def test_the_order_does_not_matter_while_idleness_lasts(chosen: list[Stream]) ->
 
 def test_the_generator_finds_that_the_order_matters_and_that_jobs_fail_for_nothing_in_hz() -> None:
     def is_end(chosen: list[Stream]) -> list[bool]:
-        """Of each outcome in `hz`, whether it is no failure."""
+        """Of each outcome in `hz`, whether it is not a failure."""
         return [isinstance(outcome, tuple) for outcome in outcomes(chosen, SHIPPED)]
 
     differing = find(SMALL, lambda chosen: sum(is_end(chosen)) > 1, settings=SEARCH)

@@ -24,7 +24,7 @@ def test_a_watermark_instance_is_a_watermark_or_an_idle_message_of_key_0() -> No
     assert watermark_instance(0, MAX) == IDLE_MESSAGE
     assert [watermark_instance(key, MAX - 1) for key in (0, -128)] == [Watermark(0, MAX - 1), Watermark(-128, MAX - 1)]
     for key, value in ((1, MAX), (-1, MAX), (0, MAX + 1), (0, MIN), (128, 0), (-129, MAX)):
-        with pytest.raises(ModelError, match=r"no idle message has a key but 0|outside the times|no signed byte"):
+        with pytest.raises(ModelError, match=r"no idle message has a key but 0|outside the times|not a signed byte"):
             watermark_instance(key, value)
 
 

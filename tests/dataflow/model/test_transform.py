@@ -48,7 +48,7 @@ def test_late_drop_says_by_which_rule_and_how_much() -> None:
 
 @pytest.mark.parametrize("row", [(None,), (), ("5",), (True,), (1.5,), (2**63,)])
 def test_a_row_without_a_time_is_a_mistake(row: tuple[object, ...]) -> None:
-    with pytest.raises(ModelError, match="is no time"):
+    with pytest.raises(ModelError, match="is not a time"):
         Driven(LateDropProcessor(time=0)).row(*row)
 
 

@@ -118,7 +118,7 @@ WINDOWED = "select window_end, count(*) from tumble(orders, descriptor(t), 5 sec
         (WINDOWED.replace("count", "id, count"), "id", "neither an aggregate nor a column that the query groups by"),
         (WINDOWED.replace("window_end", "id"), "1", "does not group by them"),
         (WINDOWED.replace("group by 1", "group by 3"), "3", "nothing selected has the number 3"),
-        (WINDOWED.replace("group by 1", "group by 2"), "2", "this is no column"),
+        (WINDOWED.replace("group by 1", "group by 2"), "2", "this is not a column"),
         ("select t from orders join deliveries on id = order_id", "t from", "both streams have a column 't'"),
         ("select * from orders a join deliveries a on id = order_id", "a on", "both streams are called 'a'"),
     ],
@@ -147,5 +147,5 @@ def test_what_sql_allows_and_watermarks_do_not_is_refused_by_the_dataflow() -> N
         flow.sql("select * from orders o join deliveries d on o.id = d.order_id", ORDERS, DELIVERIES)
     with pytest.raises(Problems, match="carries no watermark here"):
         flow.sql(WINDOWED.replace("descriptor(t)", "descriptor(id)"), ORDERS)
-    with pytest.raises(ScenarioError, match="5 is no query"):
+    with pytest.raises(ScenarioError, match="5 is not text"):
         flow.sql(5, ORDERS)  # type: ignore[arg-type]

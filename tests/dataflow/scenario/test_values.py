@@ -101,7 +101,7 @@ def test_deviations_are_named_one_by_one() -> None:
     named = joined(deviations=["idle_repeated"])
     assert named.deviations_on == Deviations(idle_repeated=True)
     assert joined(deviations=Deviations(idle_repeated=True)) == named
-    with pytest.raises(Problems, match="is no deviation; there are: watermark_wakes_one_key, "):
+    with pytest.raises(Problems, match="is not a deviation; there are: watermark_wakes_one_key, "):
         joined(deviations=["none such"])
 
 
@@ -300,7 +300,7 @@ SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"rows": None}, "give one of rows, trace and stream (got none)"),
     ({"rows": [[1]]}, "rows[0]: has 1 values for 2 columns (got (1,))"),
     ({"rows": [["soon", 1]]}, "rows[0]: has no whole number as 't' (got 'soon')"),
-    ({"rows": [[1, object]]}, "which is no number, text, truth value or None"),
+    ({"rows": [[1, object]]}, "which is not a number, text, truth value or None"),
     ({"rows": [[1, float("nan")]]}, "row 0 holds nan"),
     ({"times": "u"}, "times[0].column: no column is called 'u'; there are: t, id"),
     ({"times": [flow.EventTime("t"), flow.EventTime("id")]}, "another column has watermark key 0 too"),
@@ -326,7 +326,7 @@ PARTS = [
     (lambda: flow.Window("w", 10, column="t", slide_ms=3, aggregates={"n": "count()"}), "must divide size_ms, 10"),
     (lambda: flow.Window("w", 10, column="t", aggregates={"end": "count()"}), "another result column is called 'end'"),
     (lambda: flow.Window("w", 10, column="t", aggregates={"n": "median(t)"}), "there are count(), sum(column)"),
-    (lambda: flow.Window("w", 10, column="t", aggregates={"n": "count(t)"}), "is no aggregate"),
+    (lambda: flow.Window("w", 10, column="t", aggregates={"n": "count(t)"}), "is not an aggregate"),
     (lambda: flow.Edge("a", "b", routing="broadcast", by="t"), "only a partitioned edge has columns"),
     (lambda: flow.Edge("a", "b", routing="partitioned"), "needs the columns that choose the instance"),
 ]  # fmt: skip

@@ -131,7 +131,8 @@ def test_a_watermark_that_is_not_above_the_one_before_fails_the_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"), [([], "no state with a list of items"), ((None, [{"x": 1}]), "no row of the columns t")]
+    ("answer", "message"),
+    [([], "not a state with a list of items"), ((None, [{"x": 1}]), "not a row of the columns t")],
 )
 def test_what_is_no_answer_is_refused(answer: Any, message: str) -> None:
     assert message in failure(run(lambda state, item: answer))

@@ -116,7 +116,7 @@ def test_a_function_that_returns_other_columns_ends_the_job() -> None:
         return {"half": row["t"] / 2}
 
     wrong, right = (line(source("s", [1]), flow.Map("m", function=halved, columns=c)) for c in ([], ["half"]))
-    assert failure(wrong) == "halved returned {'half': 0.5}, which is no row of the columns t."
+    assert failure(wrong) == "halved returned {'half': 0.5}, which is not a row of the columns t."
     assert results(right) == [{"half": 0.5}]
 
 
@@ -144,7 +144,7 @@ def test_what_a_function_returns_is_a_row_as_a_source_has_them() -> None:
 @pytest.mark.parametrize("answer", [None, (1, "soon"), (1, 2, 3)])
 def test_a_policy_that_gives_no_watermark_ends_the_job(answer: Any) -> None:
     policy = flow.EventTime("t", policy=lambda memory, time: answer)
-    assert "no memory with a watermark" in failure(line(source("s", [1], times=policy)))
+    assert "not a memory with a watermark" in failure(line(source("s", [1], times=policy)))
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("design", "running"), ("hz", "failed")])

@@ -129,7 +129,7 @@ def test_a_recording_is_drawn_as_its_operator_took_it_to_be(plan: ProgressRecord
 
 STREAMS = StreamRecording.from_tables({"segments": []}, name="other")
 A_TABLE = r"Pass a table, for example wm\.progress\.spark\.progress\(.*\), or a recording of query plans"
-A_RECORDING = r"is no recording\.\nTo repair it: Draw what scenario\.record\(\) gives"
+A_RECORDING = r"is not a recording\.\nTo repair it: Draw what scenario\.record\(\) gives"
 
 
 @pytest.mark.parametrize("draw", [progress, sequence_prefix, windows_firing])

@@ -28,7 +28,7 @@ def mets(strategy: Strategy[Any], log: list[Record]) -> list[int]:
 def test_spark_takes_the_largest_times_between_batches(
     log: list[Record], delay: int, rows: int, policy: Any, each: bool
 ) -> None:
-    streams = ("a", "b") if each else ()  # A writer that is no stream moves nothing.
+    streams = ("a", "b") if each else ()  # A writer that is not a stream moves nothing.
     used = [0, 0]
     mine: dict[str, int] = dict.fromkeys(streams or ("",), 0)
     expected = []

@@ -273,7 +273,7 @@ def test_only_what_was_known_by_then_is_used(run: Recording, at_ms: int) -> None
 @pytest.mark.parametrize(
     ("at_ms", "words"),
     [(t, "outside the run, which lasts from 0 ms to 60 s") for t in (-1, 60_001)]
-    + [(t, "no moment") for t in (1.5, "now", True)],
+    + [(t, "not a moment") for t in (1.5, "now", True)],
 )
 def test_what_is_no_moment_of_the_run_is_refused(run: Recording, at_ms: Any, words: str) -> None:
     with pytest.raises(RecordingError, match=words):

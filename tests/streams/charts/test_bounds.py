@@ -161,7 +161,7 @@ TWO_GROUPS, SEGMENTS = full_of("group", ["billing"] * 3 + ["audit"] * 58), full_
         (lambda _: {"lower": [1]}, "cannot be drawn from a dict", "Pass a table"),
         *((full_of("incidents", [cell] * 61), "Column 'incidents' holds .*scale", "structs with at_ms, kind and what")
           for cell in NO_INCIDENTS),
-        *((holding(column, value), f"Column '{column}' holds .*which is no whole number", "times in milliseconds")
+        *((holding(column, value), f"Column '{column}' holds .*which is not a whole number", "times in milliseconds")
           for column, value in ODD),
     ],
 )  # fmt: skip

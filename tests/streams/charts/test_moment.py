@@ -205,7 +205,7 @@ def test_the_words_of_a_marker_are_in_the_picture_only_if_wanted() -> None:
 
 
 def test_wrong_moments_groups_and_streams_are_refused() -> None:
-    with pytest.raises(ChartError, match="no moment"):
+    with pytest.raises(ChartError, match="not a moment"):
         wm.chart.moment(everything(), 1.5)  # type: ignore[arg-type]
     with pytest.raises(RecordingError, match="outside the run"):
         wm.chart.moment(everything(), 10**9)

@@ -60,7 +60,7 @@ def test_a_stream_is_chosen_by_name_and_a_wrong_one_is_named(draw: Callable[...,
         draw(StreamRecording.from_tables({}, name="empty"), stream="sales")
     with pytest.raises(ChartError, match="no stream"):
         draw(StreamRecording.from_tables({}, name="empty"))
-    with pytest.raises(ChartError, match="'orders' is no recording"):
+    with pytest.raises(ChartError, match="'orders' is not a recording"):
         draw("orders")
 
 
@@ -367,7 +367,7 @@ NO_TABLES = [None, "orders", {"stream": ["s"]}, [1, 2], 7]
 @pytest.mark.parametrize("draw", OF_A_RECORDING, ids=lambda draw: draw.__name__)
 @pytest.mark.parametrize("offered", [*NO_TABLES, TALK, pa.table(TALK)], ids=lambda offered: type(offered).__name__)
 def test_a_chart_of_a_recording_says_that_it_takes_one(draw: Callable[..., Any], offered: object) -> None:
-    with pytest.raises(ChartError, match=r"is no recording\.(?s:.*)Draw what scenario\.record\(\) gives"):
+    with pytest.raises(ChartError, match=r"is not a recording\.(?s:.*)Draw what scenario\.record\(\) gives"):
         draw(offered)
 
 
@@ -393,7 +393,7 @@ def test_what_else_a_chart_of_a_table_needs_is_said() -> None:
     with pytest.raises(ChartError, match=r"values of one field, and none is given\.(?s:.*)by="):
         view.sweep(pd.DataFrame({"timeout_ms": [1], "lag_ms": [2.0], "late_share": [0.0]}))
     marks = {"stream": ["s"], "config": ["c"], "seq": [0], "lower": [1], "upper": [2], "emitted_ms": [3]}
-    with pytest.raises(ChartError, match="None is no recording"):
+    with pytest.raises(ChartError, match="None is not a recording"):
         view.replay(pd.DataFrame(marks))
 
 

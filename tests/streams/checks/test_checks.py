@@ -133,7 +133,7 @@ UNDECIDED: dict[str, tuple[str, dict[str, Change], str | None]] = {
     "no history": (
         "I5",
         {"epochs": lambda rows: rows[1:]},
-        "segments and epochs are no history: The epochs are numbered [1].",
+        "segments and epochs are not a history: The epochs are numbered [1].",
     ),
     "no bound shown": ("I6", {"windows": every(lower=None)}, None),
     "no timeouts": ("I10", {"cycles": every(timeout_ms=None)}, None),

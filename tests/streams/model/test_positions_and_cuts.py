@@ -96,7 +96,7 @@ def test_what_is_no_position_is_refused() -> None:
     with pytest.raises(ModelError, match="Offset -1 of segment 0@0 is negative"):
         Position({"0@0": -1})
     for offered in (5, {"0@0": "5"}):
-        with pytest.raises(ModelError, match="is no position"):
+        with pytest.raises(ModelError, match="is not a position"):
             Position(offered)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"0\.5 is not a segment"):
         Position({0.5: 5})  # type: ignore[dict-item]

@@ -134,7 +134,7 @@ REFUSED = {
     "an unknown checkpoint": refused(
         "script[0].checkpoint", "no checkpoint is called", do.ResetToCheckpoint(at_ms=5, checkpoint="c")
     ),
-    "a release of what is no segment": refused(
+    "a release of what is not a segment": refused(
         "script[0].segment", "zero", do.ReleaseSegment(at_ms=5, reader="readers-0", segment="zero")
     ),
     "a pause at the start": refused(

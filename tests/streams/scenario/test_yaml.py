@@ -119,7 +119,7 @@ colour: red
     [
         ("", "nothing"),
         ("- 1", "a list"),
-        (Path("a.yaml"), "a.yaml.. is no text"),
+        (Path("a.yaml"), "a.yaml.. is not text"),
         ("name: x", "no format version"),
         ("wmlab: 2\nname: x", "format version 2"),
         ("wmlab: 1\nname: x\nname: y", "given twice"),

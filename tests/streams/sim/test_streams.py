@@ -59,7 +59,7 @@ def test_s9_a_cut_is_one_or_is_refused():
     cut = {"0@0": 500, "1@0": 0}
     world = run(script=[script.TruncateStream(at_ms=9_000, cut=cut)])
     assert world.stream().head == {0: 432, 1: 0}
-    with pytest.raises(ScenarioError, match="no stream cut"):
+    with pytest.raises(ScenarioError, match="not a stream cut"):
         run(script=[script.TruncateStream(at_ms=9_000, cut={"0@0": 500})])
 
 

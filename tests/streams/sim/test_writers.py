@@ -207,7 +207,7 @@ def test_a_seal_is_met_by_an_append_and_both_sides_stand_in_the_position_meanwhi
 
 @pytest.mark.parametrize("keys", ["0..1", "0..1/2"])
 def test_a_writer_that_does_not_probe_stays_in_a_sealed_segment_until_it_writes_there(keys):
-    """PDP-33, "Watermark Computation": the position (1/off1, 2/off2), which is no stream cut."""
+    """PDP-33, "Watermark Computation": the position (1/off1, 2/off2), which is not a stream cut."""
     case = {
         "stream": Stream(segments=2),
         "writers": [EventWriter("w", rate_per_s=100, keys=keys, note_every_ms=500, batch_ms=50)],

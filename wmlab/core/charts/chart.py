@@ -50,7 +50,7 @@ def the_recording(offered: Any, *tables: str) -> Recording:
     """
     if not isinstance(offered, Recording):
         what = f"A {type(offered).__name__}" if _is_table(offered) else shown(offered)
-        raise ChartError(f"{what} is no recording.", remedy="Draw what scenario.record() gives.")
+        raise ChartError(f"{what} is not a recording.", remedy="Draw what scenario.record() gives.")
     for table in tables:
         if table not in offered.schemas:
             raise ChartError(
@@ -118,7 +118,7 @@ def drawn_words(*parts: tuple[int, int, str]) -> str:
 
 
 def incident_words(kind: str, detail: str) -> str:
-    """What a chart writes next to an incident: its detail, which only of a scale is no sentence of its own."""
+    """What a chart writes next to an incident: its detail, which only of a scale is not a sentence of its own."""
     return f"{kind} {detail}".strip() if kind == "scale" or not detail else detail
 
 
@@ -228,7 +228,7 @@ def whole(column: str, value: Any, *, unknown: bool = False) -> int | None:
         number = None
     if number is None or isinstance(value, bool | str) or number != value:
         raise ChartError(
-            f"Column {column!r} holds {value!r}, which is no whole number.",
+            f"Column {column!r} holds {value!r}, which is not a whole number.",
             remedy="Give whole numbers, times in milliseconds; what is unknown is null, but never a clock time.",
         )
     return number

@@ -67,7 +67,7 @@ ROLES: Final[dict[str, Role]] = {
     "fourth": Role("#9C4F8B", "#DA9BC9", 2.0, "9 3 2 3", "#B5679F"),
 }
 """Every role a picture uses. On its paper each has a contrast of at least 4.5 to 1, as WCAG 2.2 AA asks of text, but
-for the grid, and `both` has at least 3 to 1 on either, as it asks of what is no text."""
+for the grid, and `both` has at least 3 to 1 on either, as it asks of anything but text."""
 
 
 def page_colour(role: str) -> str:

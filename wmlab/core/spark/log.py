@@ -70,7 +70,7 @@ def of_log(
     a format), and for paths into nested values, Spark reads 1,000 rows now; all else is done when the answer is asked
     for. Timestamps without a zone are of `timezone`, UTC by default; those that Spark shows in the time zone of its
     session have one. It needs wmlab on the executors. Raises `TraceError` for a column that is not there, or has a type
-    that is no time.
+    that is not a time.
     """
     wanted = LogColumns(event_time, arrival, writer, key, count, delay, unit, format, timezone, origin)
     if not is_spark(log):

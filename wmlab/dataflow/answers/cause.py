@@ -18,7 +18,7 @@ A curve is the watermark of one key at one instance, of which a window may wait.
     inside             an instance has it, and has not forwarded it
 
 or by nothing: then it is `moving`. A job that has failed holds everything, and that is said first. A cause is taken
-from what was known by then. `release_ms` is no prediction: the rules release it then if nothing else happens.
+from what was known by then. `release_ms` is not a prediction: the rules release it then if nothing else happens.
 
 Source: "Keyed watermark support", Description of current behavior; "Stream-to-stream join", Implementation of multiple
 watermarks.

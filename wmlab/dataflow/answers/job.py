@@ -158,7 +158,7 @@ class JobState:
         return self._instance(vertex, instance).processor
 
     def level(self, vertex: str, instance: int, edge: int | None = None) -> LevelState:
-        """A level of coalescing of an instance that is no source: the queues of one edge, or all edges."""
+        """A level of coalescing of an instance that is not a source: the queues of one edge, or all edges."""
         of_instance = self._instance(vertex, instance)
         level = of_instance.level if edge is None else of_instance.edges[edge].level
         coalescer = level.coalescer

@@ -33,7 +33,7 @@ def window_vertex(run: DataflowRun, vertex: str | None) -> str:
         return vertex
     if vertex is None and len(known) == 1:
         return known[0]
-    problem = f"{vertex!r} is no window" if vertex is not None else f"there are {len(known)} windows"
+    problem = f"{vertex!r} is not a window" if vertex is not None else f"there are {len(known)} windows"
     raise RecordingError(
         f"{problem} of {run.stream!r}; its windows: {', '.join(known) or 'none'}.",
         remedy="name one of them with vertex=..." if known else "ask a recording of a dataflow with a window.",
@@ -276,7 +276,7 @@ def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> Re
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Whether a row has these columns; on the right side of a join some are called `right_NAME`.
 
-    Raises `RecordingError` for what is no map of columns.
+    Raises `RecordingError` for anything but a map of columns.
     """
     if not isinstance(row, Mapping):
         raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")

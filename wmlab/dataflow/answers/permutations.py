@@ -177,7 +177,7 @@ def _deviations(mode: Mode, offered: Deviations | Sequence[str] | None) -> Devia
         return offered or of_mode(mode)
     for name in offered:
         if name not in OPTIONS:
-            raise ModelError(f"{name!r} is no deviation.", remedy=f"name some of: {', '.join(OPTIONS)}.")
+            raise ModelError(f"{name!r} is not a deviation.", remedy=f"name some of: {', '.join(OPTIONS)}.")
     return Deviations(**dict.fromkeys(offered, True))
 
 

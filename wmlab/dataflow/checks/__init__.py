@@ -62,8 +62,8 @@ DERIVED: Final[Mapping[str, Derived]] = {
 def in_memory(recording: Recording, *only: str) -> Verdicts:
     """One verdict per invariant, with the rows that prove a violation.
 
-    `only` names those that are judged, K16 among them; without names, all but that are. Raises `ModelError` for a name
-    that is none.
+    `only` names those that are judged, K16 among them; without names, all but that are. Raises `ModelError` for an
+    unknown name.
     """
     invariants = chosen_of(INVARIANTS, LIVENESS, only)
     try:

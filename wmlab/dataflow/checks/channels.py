@@ -14,7 +14,7 @@ InstanceName = tuple[str, int]
 
 
 def specials_of(items: TableRows) -> list[TableRow]:
-    """The items that are no rows."""
+    """The items that are not rows."""
     return [item for item in items if item["kind"] != "event"]
 
 

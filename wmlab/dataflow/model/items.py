@@ -74,12 +74,12 @@ def watermark_instance(key: int, value: int) -> Watermark | Idle:
     """The item that a watermark instance `(key, value)` of the document stands for.
 
     "The `IDLE_MESSAGE` is implemented as a WM instance with a `Long.MAX_VALUE` value", and there is "only idle message
-    with key=0". Raises `ModelError` for that value with another key, a key that is no signed byte, or a value of -2^63
-    and below or above 2^63 - 1.
-    Source: "Keyed watermark support", Idle message and Handling of keyed idle messages.
+    with key=0". Raises `ModelError` for that value with another key, a key that is not a signed byte, or a value of
+    -2^63 and below or above 2^63 - 1. Source: "Keyed watermark support", Idle message and Handling of keyed idle
+    messages.
     """
     if key not in WATERMARK_KEYS:
-        raise ModelError(f"watermark key {key} is no signed byte", remedy="Use a key from -128 to 127.")
+        raise ModelError(f"watermark key {key} is not a signed byte", remedy="Use a key from -128 to 127.")
     if value == MAX and key == IDLE_KEY:
         return IDLE_MESSAGE
     if value == MAX:
@@ -100,7 +100,7 @@ def row_time(values: RowValues, column: int) -> int:
     time = values[column] if 0 <= column < len(values) else None
     if type(time) is not int or not MIN <= time <= MAX:
         raise ModelError(
-            f"Column {column} of the row {values} is no time: {time!r}.",
+            f"Column {column} of the row {values} is not a time: {time!r}.",
             remedy="Name a column that holds an integer time in every row; filter the rows padded by an outer join.",
         )
     return time

@@ -44,7 +44,7 @@ def _options(offered: object) -> object:
 
 def _known_option(name: str) -> str:
     if name not in OPTIONS:
-        raise ValueError(f"is no deviation; there are: {', '.join(OPTIONS)}")
+        raise ValueError(f"is not a deviation; there are: {', '.join(OPTIONS)}")
     return name
 
 
@@ -247,7 +247,7 @@ def dataflow_of(recording: Recording, made: type[AnyDataflow], *, stand_ins: boo
     """The dataflow that was recorded, as a value of class `made`, or the one that this process ran.
 
     With `stand_ins` Python functions of one from files are replaced by one that is never called. Raises
-    `RecordingError` if it was no dataflow, or had Python functions.
+    `RecordingError` if it was not a dataflow, or had Python functions.
     """
     ran = getattr(recording, "ran", None)
     if ran is not None:
@@ -271,7 +271,7 @@ def dataflow_of(recording: Recording, made: type[AnyDataflow], *, stand_ins: boo
 def no_dataflow(recording: Recording) -> RecordingError:
     """The error of a recording of anything else."""
     remedy = "ask a recording that Dataflow.record made."
-    return RecordingError(f"{recording.name!r} is no recording of a dataflow.", remedy=remedy)
+    return RecordingError(f"{recording.name!r} is not a recording of a dataflow.", remedy=remedy)
 
 
 def _with_stand_ins(fields: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _RESERVED: Final = (
     "and|as|between|by|from|full|group|having|hop|in|inner|interval|is|join|left|limit|not|on|or|order|outer|right"
     "|select|tumble|union|where"
 )
-"""Words that are no names."""
+"""Words that are not names."""
 _BLANKS: Final = r"(?:\s|--[^\n]*)*"
 _NAME: Final = rf"(?!(?i:{_RESERVED})\b)[^\W\d]\w*"
 _NUMBER: Final = r"\d+(?:\.\d+)?"
@@ -427,7 +427,7 @@ def _grouped(reader: QueryReader, query: ParsedQuery, resolve: Resolve) -> dict[
             column = next(aliased, column)
         if column is None:
             remedy = "group by columns; an aggregate is made of the rows of a group"
-            raise reader.error(token.begin, "this is no column", remedy)
+            raise reader.error(token.begin, "this is not a column", remedy)
         name = column.name.text
         grouped[name] = _WINDOW_COLUMNS.get(name) or resolve(column)
     return grouped

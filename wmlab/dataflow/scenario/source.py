@@ -192,7 +192,7 @@ class Source(Vertex):
         return tuple(group for group in groups if self.group in {None, group.name})
 
     def _stream_problems(self) -> Iterator[Problem]:
-        """A choice among several streams or reader groups that is missing, or of what is not there."""
+        """A choice among several streams or reader groups that is missing, or that names an unknown one."""
         scenario = self.stream
         for name in ("stream_name", "group"):
             if scenario is None and getattr(self, name) is not None:

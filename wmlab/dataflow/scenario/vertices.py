@@ -101,7 +101,7 @@ def _rows(offered: object) -> object:
     rows = []
     for number, row in enumerate(offered):
         if not isinstance(row, Sequence) or isinstance(row, str):
-            raise ValueError(f"row {number} is no sequence of values (got {row!r})")
+            raise ValueError(f"row {number} is not a sequence of values (got {row!r})")
         try:
             rows.append(tuple(map(plain_value, row)))
         except ValueError as error:
@@ -115,7 +115,7 @@ def plain_value(field: Any) -> Any:
         return tuple(map(plain_value, field))
     plain = getattr(field, "item", lambda: field)()
     if not _is_plain(plain):
-        raise ValueError(f"holds {field!r}, which is no number, text, truth value or None")
+        raise ValueError(f"holds {field!r}, which is not a number, text, truth value or None")
     return plain
 
 
@@ -144,7 +144,7 @@ def _aggregate(text: str) -> str:
     column = rest.removesuffix(")")
     if not call or not rest.endswith(")") or name not in AGGREGATE_FUNCTIONS or (name == "count") is not (column == ""):
         known = ", ".join(f"{known}({'' if known == 'count' else 'column'})" for known in AGGREGATE_FUNCTIONS)
-        raise ValueError(f"is no aggregate; there are {known}")
+        raise ValueError(f"is not an aggregate; there are {known}")
     return f"{name}({column.strip()})"
 
 

@@ -91,7 +91,7 @@ def _checked_policy(policy: Callable[..., Any], source: str) -> Callable[[Any, i
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Real | None):
             return answer
         raise ScenarioError(
-            f"{source}: {function_name(policy)} returned {answer!r}, which is no memory with a watermark.",
+            f"{source}: {function_name(policy)} returned {answer!r}, which is not a memory with a watermark.",
             remedy="return (memory, watermark), the watermark a number or None.",
         )
 
@@ -250,7 +250,7 @@ def _called(
 
 
 def _row_of(row: Any, function: Callable[..., Any], outgoing: Sequence[str]) -> _Values:
-    wrong = f"is no row of the columns {', '.join(outgoing)}"
+    wrong = f"is not a row of the columns {', '.join(outgoing)}"
     if isinstance(row, Mapping) and row.keys() == set(outgoing):
         try:
             return tuple(plain_value(row[name]) for name in outgoing)
@@ -285,7 +285,7 @@ class _CustomFunction:
         is_answer = isinstance(answer, tuple) and len(answer) in {2, 3} and isinstance(answer[1], list | tuple)
         if not is_answer or any(third is not transform.AGAIN for third in answer[2:]):
             raise ScenarioError(
-                f"{function_name(function)} returned {answer!r}, which is no state with a list of items.",
+                f"{function_name(function)} returned {answer!r}, which is not a state with a list of items.",
                 remedy="return (state, [rows as dicts and Watermark(key, value)]), or with AGAIN as a third value.",
             )
         items = [
@@ -297,7 +297,7 @@ class _CustomFunction:
         return answer[0], items, len(answer) == 2
 
     def _watermark(self, watermark: Watermark, function: Any) -> Watermark | Idle:
-        """A watermark that was returned; refuses one whose key or value is no whole number, or whose key is new."""
+        """A watermark that was returned; refuses one whose key or value is not a whole number, or whose key is new."""
         for name, value in (("key", watermark.key), ("value", watermark.value)):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise ScenarioError(

@@ -114,7 +114,7 @@ class Renumber(Generic[B]):
         self.ready: list[tuple[int, int]] = []
 
     def take(self, buffer: B) -> list[B]:
-        """The sequences that go on because a buffer has come. Raises `ModelError` for an origin that is no input."""
+        """The sequences that go on because a buffer has come. Raises `ModelError` for an unknown origin."""
         tracker = self.tracker
         before = tracker.origin(buffer.origin).prefix
         tracker.step(buffer)

@@ -115,7 +115,7 @@ class FiringRules:
 
     def __post_init__(self) -> None:
         if self.emit_lag < 0:
-            raise ModelError(f"An emit lag of {self.emit_lag} is no rule.", remedy="Give a lag of at least 0.")
+            raise ModelError(f"An emit lag of {self.emit_lag} is not a rule.", remedy="Give a lag of at least 0.")
 
 
 @dataclass(frozen=True, slots=True)

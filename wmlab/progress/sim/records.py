@@ -62,7 +62,7 @@ class RecordBuffer(TupleBuffer):
 def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
     """The records of every source that replays a trace, in the order of their arrival.
 
-    Raises `Problems` for a source whose name is no writer of its trace, and if nothing of all arrives in the time.
+    Raises `Problems` for a source whose name is not a writer of its trace, and if nothing of all arrives in the time.
     """
     logs = traces.logs_of_writers(
         scenario.name,

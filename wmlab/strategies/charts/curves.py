@@ -69,7 +69,7 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
     by exactly as much; of very many steps those are left out that are less than a pixel high, so that it is nowhere
     drawn too complete. The median lag of the perfect watermark is a line: what stands left of it cannot have all.
     Points far from the curve stand at the edge, with their lag. Strategies without an X have no place and are left out.
-    Raises `ChartError` if all are, and for what is no comparison.
+    Raises `ChartError` if all are, and for anything but a comparison.
     """
     _require_comparison(comparison)
     trace, log, windows = comparison.trace, Log.of(comparison.trace), comparison.windows
@@ -187,7 +187,8 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
 
     A record whose delay is above the lag that it meets is late. The lag of the perfect watermark is the dotted line.
     A lag below 0 is that of a watermark ahead of the arrivals. At most six strategies have room; of very many late
-    records a share is drawn, and the slowest. Raises `ChartError` for more strategies, and for what is no comparison.
+    records a share is drawn, and the slowest. Raises `ChartError` for more strategies, and for anything but a
+    comparison.
     """
     _require_comparison(comparison)
     if len(comparison) > _MOST_PANELS:
@@ -235,12 +236,12 @@ def uncertainty(
     Above, how far both bounds and the perfect watermark are behind the arrivals, downwards, so that the lower bound is
     below the upper one; records that are late for the lower bound are crosses below it, at their delay. In the panel
     below, upper less lower, the uncertainty about the time of a position. `strategy` is by default
-    `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` for what is no log, if there is no
-    watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
+    `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` for anything but a log, if there is
+    no watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
     """
     trace = as_trace(trace) if is_frame(trace) else trace
     if not isinstance(trace, Trace):
-        raise ChartError(f"{shown(trace)} is no log.", remedy="Give what wm.trace.load(...) returns.")
+        raise ChartError(f"{shown(trace)} is not a log.", remedy="Give what wm.trace.load(...) returns.")
     strategy = PravegaWatermark() if strategy is None else strategy
     if not isinstance(strategy, PravegaWatermark):
         raise ChartError(f"{shown(strategy)} has no two bounds.", remedy="Give a wm.strategy.PravegaWatermark(...).")
@@ -296,7 +297,7 @@ def uncertainty(
 def _require_comparison(comparison: object) -> None:
     if not isinstance(comparison, Comparison):
         remedy = "Give what wm.strategy.compare(log, strategies) returns."
-        raise ChartError(f"{shown(comparison)} is no comparison.", remedy=remedy)
+        raise ChartError(f"{shown(comparison)} is not a comparison.", remedy=remedy)
 
 
 def _of_curves(left_out: int, log: Log) -> str:
@@ -390,7 +391,7 @@ def _durations(name: str, values: Iterable[int | None], pad_percent: int = 6) ->
 
 
 def _names(outcomes: Sequence[Outcome], *, short: bool = True, others: Sequence[Outcome] = ()) -> list[str]:
-    """Names that tell the strategies apart: of the class if one only is of it, else with what is not as by default."""
+    """Names that tell the strategies apart: the class alone if it is the only one of it, else also its fields."""
     classes = Counter(type(o.strategy).__name__ for o in (*outcomes, *others))
     of_class = [type(o.strategy).__name__ for o in outcomes]
     names = [name if short and classes[name] == 1 else o.name for name, o in zip(of_class, outcomes, strict=True)]

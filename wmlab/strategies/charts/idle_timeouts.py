@@ -37,7 +37,7 @@ def idleness(answer: Idleness, *, title: str | None = None) -> Chart:
     """
     if not isinstance(answer, Idleness):
         remedy = "Give what wm.strategy.idleness(log) returns."
-        raise ChartError(f"{shown(answer)} is no answer about idleness.", remedy=remedy)
+        raise ChartError(f"{shown(answer)} is not an answer about idleness.", remedy=remedy)
     if not len(answer.silences_ms) or not answer.silences_ms[-1]:
         raise ChartError(f"No {answer.by} of {answer.name!r} is ever silent.", remedy="Take a longer log.")
     table = answer.to_pandas()

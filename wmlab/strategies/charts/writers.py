@@ -38,7 +38,7 @@ def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> C
     silences (`wm.strategy.writer_clocks` has the rules), and marks at the arrival of records with a wrong time,
     of others that arrive before they happen, and of copies. At most twenty writers have room, those with something
     wrong first, then the largest; and of each kind of mark 60 of a writer. `ids` are the ids by which copies are found;
-    by default the keys. Raises `ModelError` for what is no log.
+    by default the keys. Raises `ModelError` for anything but a log.
     """
     trace = as_trace(log)
     rows, wrong = Log.of(trace), wrong_times(trace)

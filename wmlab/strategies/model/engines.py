@@ -169,7 +169,7 @@ class DelayState:
 class LimitedDelay(Strategy[DelayState]):
     """X = min of m_w - `delay` over the writers, KafkaIO's partitions.
 
-    Where m_w is no time between now less the delay and now, it is now - `delay`.
+    Where m_w is not a time between now less the delay and now, it is now - `delay`.
 
     m_w is the largest event time of a writer; every record is read when it arrives. `delay` is in units of event time,
     which is milliseconds here since it is taken from the wall clock as well. `writers` are there from the beginning,

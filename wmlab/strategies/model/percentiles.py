@@ -32,7 +32,7 @@ from wmlab.strategies.model.strategy import (
 from wmlab.strategies.model.writers import Minimum
 
 _ROUNDING: Final = 1e-9
-"""A share such as 0.07 is no exact double: 0.07 * 100 must have rank 7."""
+"""A share such as 0.07 is not an exact double: 0.07 * 100 must have rank 7."""
 _RELATIVE: Final = 1e-14
 """The same of very many values, of which the last digits of a double are more than that."""
 

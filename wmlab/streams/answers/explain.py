@@ -87,7 +87,7 @@ def explain(
 
 
 def moment_of_run(recording: Recording, at_ms: int | str) -> int:
-    """A moment in ms of the clock; raises `RecordingError` for what is none, or outside the run of a scenario."""
+    """A moment in ms of the clock; raises `RecordingError` for anything else, or outside the run of a scenario."""
     at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:

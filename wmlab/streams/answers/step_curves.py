@@ -29,7 +29,7 @@ def time_of(lengths: Sequence[int], chosen: Iterable[bool]) -> int:
 
 
 def how_long(lengths: Sequence[int], chosen: Sequence[bool]) -> str:
-    """How long the chosen rows hold, in words; where that is no time at all, in how many rows; empty: in none."""
+    """How long the chosen rows hold, in words; where that is 0 ms, in how many rows; empty: in none."""
     rows, total_ms = sum(chosen), time_of(lengths, chosen)
     if not rows:
         return ""

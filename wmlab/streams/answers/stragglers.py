@@ -104,7 +104,7 @@ def cost_sentences(stream: str, rows: Sequence[TableRow]) -> str:
     alone = [row for row in rows if is_alone(row) and row["cost_ms"]]
     first = alone[0] if not total_ms and alone else rows[0]
     held, cost = rounded(first["held_ms"]), rounded(round(first["cost_ms"] or 0))
-    # Who is no party has no name to begin a sentence with.
+    # A holder that is not a party has no name to begin a sentence with.
     who = first["who"].capitalize() if first["who"] in _WITHOUT_PARTY.values() else first["who"]
     if total_ms:
         return (

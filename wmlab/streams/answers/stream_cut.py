@@ -98,7 +98,7 @@ def _chosen(marks: Sequence[TableRow], at_ms: int | None) -> tuple[TableRow, Pos
         )
     if not known[-1]["writers"]:
         raise ChartError(
-            f"The watermark of {clock_words(known[-1]['emitted_ms'])} counts no writer, so its cut is no upper bound.",
+            f"The watermark of {clock_words(known[-1]['emitted_ms'])} counts no writer: its cut is not an upper bound.",
             remedy="Choose another moment with at_ms=....",
         )
     return known[-1], Position(dict(known[-2]["cut"])) if len(known) > 1 else None

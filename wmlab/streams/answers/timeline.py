@@ -77,7 +77,7 @@ def _of_faults(rows: Sequence[TableRow]) -> Iterator[Moment]:
     """Every fault but scales and creations that took place, which the epochs have."""
     for row in rows:
         if row["kind"] not in ("scale", "create") or row["outcome"] != TOOK_PLACE:
-            # What happened to a clock or a group is no sentence about its target.
+            # What happened to a clock or a group is not a sentence about its target.
             is_sentence = row["kind"] != "clock" and row["subject"] != "group"
             what = row["detail"].removeprefix(f"{row['target']} ") if is_sentence else row["detail"]
             yield _moment(row["at_ms"], row["target"], what, "")
@@ -278,7 +278,7 @@ class Timeline(TableAnswer[Moment]):
     def between(self, from_ms: int | str | None = None, to_ms: int | str | None = None) -> Timeline:
         """The moments that touch the span, both ends included (clock, ms, or a text as for `explain`; None: open).
 
-        Raises `RecordingError` for what is no moment.
+        Raises `RecordingError` for anything but a moment.
         """
         begin_ms = None if from_ms is None else the_moment(from_ms, name="from_ms", start_ms=self.start_ms)
         end_ms = None if to_ms is None else the_moment(to_ms, name="to_ms", start_ms=self.start_ms)

@@ -64,7 +64,7 @@ def replay(
     A task runs one stream, and holds all its marks.
 
     `configs` are configurations, or what differs from the default one by field, by label. Nothing is executed here.
-    Raises `ModelError` for a missing column, or when there is no configuration, and `Problems` for one that is none.
+    Raises `ModelError` for a missing column, or when there is no configuration, and `Problems` for an invalid one.
     """
     if not configs:
         raise ModelError("There is no configuration to replay.", remedy='Give one or more, as in {"10 s": {...}}.')

@@ -107,7 +107,7 @@ def time_bounds(
     and the time for which each holds. The axes of times and distances are those of the lower bound, without values that
     it has for a short time and that are far from all others; of the other curves they show what is near.
 
-    Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
+    Raises `ChartError` for a missing column, no rows, a time that is not an integer, or rows of several streams, groups
     or segments.
     """
     return draw_bounds(read_bounds(bounds, group=group), recording=recording, title=title)
@@ -123,7 +123,7 @@ def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title
     if recording is not None:
         recording = the_recording(recording, "watermarks", "cycles")
         curves = Curves(recording, the_stream(recording, table.stream))
-        # Bounds at the positions of events, and those in hindsight, are no curve of a group.
+        # Bounds at the positions of events, and those in hindsight, are not a curve of a group.
         if not table.complete_log and (table.reader is not None or table.group in curves.tables.groups):
             curve = Curve(group=table.group, reader=table.reader)
 

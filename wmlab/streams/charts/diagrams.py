@@ -215,7 +215,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
 def topology(recording: Recording) -> Diagram:
     """Who wrote, which controllers combined the marks of which stream, and who read.
 
-    Raises `ChartError` for what is no recording, and for one without streams.
+    Raises `ChartError` for anything but a recording, and for one without streams.
     """
     the_recording(recording, "segments")
     streams = sorted(set(recording.table("segments")["stream"].to_pylist()))

@@ -76,7 +76,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     """Draw for each reader the lag (its clock minus lower bound) and the uncertainty (upper minus lower bound).
 
     A window holds until the reader's next one, so the lag grows with the clock until then. Four readers at most have
-    curves of their own, those with the largest mean lag over time. Raises `ChartError` for what is no recording, if
+    curves of their own, those with the largest mean lag over time. Raises `ChartError` for anything but a recording, if
     there are several streams and none is chosen, or no windows.
     """
     name = one_stream(recording, stream, "windows")
@@ -121,7 +121,7 @@ def _from_0(name: str, curves: Sequence[Sequence[Piece]], run_ms: int) -> Axis:
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw for which share of the time which lag and which uncertainty was there, over all readers.
 
-    A window holds until the reader's next one. Raises `ChartError` for what is no recording, if there are several
+    A window holds until the reader's next one. Raises `ChartError` for anything but a recording, if there are several
     streams and none is chosen, no windows, or no known bound in any of them.
     """
     name = one_stream(recording, stream, "windows")

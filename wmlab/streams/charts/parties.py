@@ -233,8 +233,8 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     """Draw who owned each bucket of streams over time, by the word of the coordination service.
 
     A bucket without an owner runs no cycle, so the bounds of its streams stand still. Buckets without streams are left
-    out, and those beyond the first 30. Raises `ChartError` for what is no recording of streams, and `RecordingError`
-    for a log of the outside world that says nothing of buckets.
+    out, and those beyond the first 30. Raises `ChartError` for anything but a recording of streams, and
+    `RecordingError` for a log of the outside world that says nothing of buckets.
     """
     the_recording(recording, "ownership")
     owners, rows = ownership(recording), owner_rows(recording)

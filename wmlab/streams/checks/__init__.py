@@ -87,7 +87,7 @@ def with_reduced_events(
 def in_memory(recording: Recording, *only: str) -> Verdicts:
     """One verdict per invariant, I1 to I12, with the rows that prove a violation.
 
-    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
+    `only` names those that are judged; without names, all are. Raises `ModelError` for an unknown name.
     """
     chosen = chosen_of(INVARIANTS, BY_NAME, only)
     streams = _streams_of(recording)

@@ -200,7 +200,7 @@ def cut_complete(ordered_log: TableRows, lineage: Lineage) -> Iterator[Finding]:
         try:
             fault = lineage.fault(row["cut"])
         except ModelError as wrong:
-            yield Finding.undecided(f"segments and epochs are no history: {wrong.problem}")
+            yield Finding.undecided(f"segments and epochs are not a history: {wrong.problem}")
             continue
         if fault is None:
             yield Finding(True)
@@ -248,7 +248,7 @@ class Lineage:
     def complaint(self, entry: TableRow) -> str:
         """That the cut of a watermark names a segment which the stream never had, or nothing."""
         strangers = [_named(named, offset) for named, offset in entry["cut"].items() if named not in self.segments]
-        return f"watermark {entry['seq']} names {strangers[0]}, which is no segment" if strangers else ""
+        return f"watermark {entry['seq']} names {strangers[0]}, which is not a segment" if strangers else ""
 
     def behind(self, position: Offsets, cut: Offsets) -> Behind | None:
         """Where `cut` lies behind `position`, at its latest segment, or None; both are compared at every key."""

@@ -9,9 +9,9 @@ does: it superimposes the previous cut on that before it fills gaps. Both are un
 on the order; it can move backwards; and it can be a cut that no reader passes through. "sound" inserts in ascending
 order of segment id, takes the previous cut into the same pass, and closes the result under the lineage.
 
-An end of known time is no exception to "document": the watermark after it may have a cut before it, if the writer that
-came back stands there. The design asks only that a cut is at or beyond every writer, which this one is. A reader that
-passes the end passes that watermark, too.
+An end of known time is not an exception to "document": the watermark after it may have a cut before it, if the writer
+that came back stands there. The design asks only that a cut is at or beyond every writer, which this one is. A reader
+that passes the end passes that watermark, too.
 
 Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 """

@@ -221,7 +221,7 @@ class StreamHistory:
         return rolled
 
     def origin(self, number: int) -> int:
-        """The epoch that an epoch copies, or itself if it is no duplicate. Raises `ModelError` if there is none."""
+        """The epoch that an epoch copies, or itself if it is not a duplicate. Raises `ModelError` if there is none."""
         reference = self.epoch(number).reference
         return number if reference is None else reference
 

@@ -255,7 +255,7 @@ def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
 
 
 def _checked_offsets(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
-    """Offsets by segment id; raises `ModelError` for what is no map of segments to offsets of 0 or more."""
+    """Offsets by segment id; raises `ModelError` for anything but a map of segments to offsets of 0 or more."""
     try:
         by_segment = {
             as_segment_id(segment): offset for segment, offset in ({} if offsets is None else offsets).items()
@@ -263,7 +263,7 @@ def _checked_offsets(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
         negative = [segment for segment, offset in by_segment.items() if offset is not None and offset < 0]
     except (AttributeError, TypeError):
         remedy = 'Give a map of offsets, as in {"0@0": 1_000}.'
-        raise ModelError(f"{shown(offsets)} is no position.", remedy=remedy) from None
+        raise ModelError(f"{shown(offsets)} is not a position.", remedy=remedy) from None
     if negative:
         raise ModelError(
             f"Offset {by_segment[negative[0]]} of segment {segment_name(negative[0])} is negative.",

@@ -66,7 +66,7 @@ _STEPS: Final = {
 
 
 def next_state(state: TxnState, event: TxnEvent) -> TxnState:
-    """The next state by the table above; repeating what was done is no error.
+    """The next state by the table above; repeating what was done is not an error.
 
     Raises `ModelError` for what the table refuses.
     """

@@ -87,7 +87,7 @@ class TimeWindow:
 
     `lower_seq` and `upper_seq` are the indices in the log (from 0) of the watermarks that gave the bounds, where that
     is known, and `passed_seq` is that of the last one passed, which may be an end of known time. They say where the
-    bounds come from and are no part of the value: windows with the same bounds are equal.
+    bounds come from and are not part of the value: windows with the same bounds are equal.
     """
 
     lower: int | None
@@ -143,7 +143,7 @@ class Tracker:
 
     It never moves back, even if positions do. `cursor` is None before the first read, which begins at the oldest
     watermark; `fetched` is the index in the log (from 0) of the next watermark to read, `lower_seq` that of the last
-    one passed if it is no end of known time, `passed_seq` that of the last one passed. `ended`: that is an end.
+    one passed if it is not an end of known time, `passed_seq` that of the last one passed. `ended`: that is an end.
     """
 
     passed: int | None = None

@@ -66,7 +66,7 @@ def removable(scenario: StreamScenario, path: Location) -> bool:
 
 
 def _read(field: Field, text: str) -> Any:
-    """What a text means in a field; one that is no number stays a text, which its class refuses."""
+    """What a text means in a field; one that is not a number stays a text, which its class refuses."""
     text = text.strip().replace("\N{MINUS SIGN}", "-")
     if not text and field.optional:
         return None

@@ -272,7 +272,7 @@ class Actions:
     def _group(self, name: str | None) -> RunningGroup:
         """The group called `name`, the only one for None.
 
-        `_NoTargetError` if its streams were gone when it was to start, which is no incident of a stream.
+        `_NoTargetError` if its streams were gone when it was to start, which is not an incident of a stream.
         """
         group = self.parties.groups.get(self.world.scenario.groups[0].name if name is None else name)
         if group is None:
@@ -430,7 +430,7 @@ class Actions:
             )
             if not is_valid_cut(cut, stream.history) or not is_lineage_valid(cut, stream.history):
                 raise ScenarioError(
-                    f"The cut {Position(cut)} that {stream.name} is to be truncated at is no stream cut of it then.",
+                    f"The cut {Position(cut)} that {stream.name} is to be truncated at is not a stream cut of it then.",
                     remedy="Name segments that cover the key space once, each readable when the others are.",
                 )
             stream.truncate(cut)
