@@ -138,7 +138,7 @@ def test_what_a_function_returns_is_a_row_as_a_source_has_them() -> None:
     assert results(mapped(np.int64(3))) == [{"t": 1, "x": 3}]
     assert results(mapped([1, np.float64(0.5)])) == [{"t": 1, "x": [1, 0.5]}]
     for value in (math.nan, object()):
-        assert "no number, text, truth value or None" in failure(mapped(value))
+        assert "not a number, text, truth value or None" in failure(mapped(value))
 
 
 @pytest.mark.parametrize("answer", [None, (1, "soon"), (1, 2, 3)])

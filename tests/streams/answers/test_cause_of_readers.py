@@ -150,5 +150,5 @@ def test_a_reader_and_a_group_must_exist_and_be_asked_at_a_moment(slow: Recordin
     with pytest.raises(RecordingError, match="no reader group 'x' of orders; its groups: r"):
         explain(slow, at_ms=1, group="x")
     for asked in ({"reader": "r-0"}, {"group": "r"}, {"bound": "upper"}):
-        with pytest.raises(RecordingError, match="not a moment"):
+        with pytest.raises(RecordingError, match="no moment"):
             explain(slow, **asked)  # type: ignore[arg-type]
