@@ -8,7 +8,7 @@ noted ahead of the reader; it is a hint and says nothing certain about events (p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median_low
 from typing import Final
@@ -88,19 +88,20 @@ class BoundsTable:
     @property
     def longest_stop(self) -> ConstantSpan | None:
         """The longest time in which the lower bound kept one known value; None if it never did for any time."""
-        return max(self._steps, key=lambda step: step.length_ms, default=None)
+        return max(_steps(self.at_ms, self.lower), key=lambda step: step.length_ms, default=None)
 
-    @property
-    def is_stop_notable(self) -> bool:
-        """Whether the longest stop is much longer than the usual step, or the only one."""
-        lengths = [step.length_ms for step in self._steps]
-        return len(lengths) == 1 or (len(lengths) > 1 and max(lengths) >= _NOTABLE * median_low(lengths))
-
-    @property
-    def _steps(self) -> list[ConstantSpan]:
-        """The stretches in which the lower bound kept one known value for some time."""
-        spans = constant_spans(self.at_ms, self.lower)
-        return [span for span in spans if span.value is not None and span.length_ms]
+    def until(self, end_ms: int) -> BoundsTable:
+        """The table with the bounds of its last row until `end_ms` (clock), where it ends before."""
+        if self.at_ms[-1] >= end_ms:
+            return self
+        return replace(
+            self,
+            at_ms=[*self.at_ms, end_ms],
+            lower=[*self.lower, self.lower[-1]],
+            upper=[*self.upper, self.upper[-1]],
+            perfect_watermark=None if self.perfect_watermark is None else [*self.perfect_watermark, None],
+            upper_later=None if self.upper_later is None else [*self.upper_later, None],
+        )
 
     @property
     def breaches(self) -> list[tuple[int, int, int]]:
@@ -117,6 +118,20 @@ class BoundsTable:
     def is_unsafe(self) -> list[bool]:
         """Of each row whether the lower bound is above the perfect watermark."""
         return [slack is not None and slack < 0 for slack in minus(self.perfect, self.lower)]
+
+
+def _steps(at_ms: Sequence[int], lower: Sequence[Value]) -> list[ConstantSpan]:
+    """The stretches in which a lower bound kept one known value for some time."""
+    return [span for span in constant_spans(at_ms, lower) if span.value is not None and span.length_ms]
+
+
+def notable_stop(at_ms: Sequence[int], lower: Sequence[Value]) -> ConstantSpan | None:
+    """The longest stop of a lower bound, if it is much longer than the usual step, or the only one; else None."""
+    steps = _steps(at_ms, lower)
+    longest = max(steps, key=lambda step: step.length_ms, default=None)
+    if longest is None or len(steps) == 1 or longest.length_ms >= _NOTABLE * median_low(s.length_ms for s in steps):
+        return longest
+    return None
 
 
 def bounds_sentences(table: BoundsTable, cause_words: CauseWords = lambda *_: "") -> str:
@@ -165,7 +180,7 @@ def _stop(table: BoundsTable, cause_words: CauseWords) -> str:
     if stop is None:
         return ""
     lasted = rounded(stop.length_ms)
-    if not table.is_stop_notable:
+    if notable_stop(table.at_ms, table.lower) is None:
         return f"It never stopped for longer than {lasted}."
     clock = time_words(table.at_ms)
     until = "" if stop.ended else "the end at "

@@ -18,12 +18,12 @@ The curve of the log, its lower bound, is held by
 A watermark that is in the log reaches a reader or its group later, held by
 
     reader             the reader that owns a segment before the cut is paused, down or cut off
-    assignment         a segment before the cut has no reader
+    assignment         a segment before the cut has no owner
     unread             a segment before the cut has events that are not read yet
     publication        the events are read; the reader has not published that
     store              the marks segment, where readers learn of watermarks, cannot be read
     next look          the group has passed the cut; the reader has not looked since
-    not started        the group has published no position yet, or the reader has not looked yet
+    not started        the group has published no position yet, or the reader has not looked yet, or not joined
     shared state       the reader has looked, but its copy of the group's state was older
 
 or by nothing: then the group knows the newest watermark, and `log` is the cause of the log's curve. A cause is taken
@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from wmlab.streams.answers.run_state import Fault, RunState
+from wmlab.streams.answers.run_state import Fault, FaultKind, RunState
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import SEGMENT_STORE, SERVICES
 from wmlab.streams.tables import Subject
@@ -76,7 +76,8 @@ class CauseKind(StrEnum):
 class Party:
     """Who holds a bound: a writer, a reader, a controller, a store or the `segments` of a group, with its fault if any.
 
-    That of a bucket without an owner is the fault of its last owner.
+    That of a bucket without an owner is the fault of its last owner; a segment without an owner has had none since
+    `fault.since_ms`, and `fault.party` was the last one.
 
     A writer has the time that it last had accepted, and when it noted that (clock, ms); `refused` is the outcome of a
     later note, `open_until_ms` when the open event arrives whose time that is, `clock_ms` by how much its clock is
@@ -343,8 +344,8 @@ def _is_read(group: GroupState, segment: Party) -> bool:
 
 
 def _readers_at_fault(state: RunState, group: GroupState) -> tuple[Party, ...]:
-    names = sorted({segment.reader for segment in group.behind if segment.reader is not None})
-    readers = (reader_at_fault(state, name) for name in names)
+    owners = {segment.reader or (segment.fault.party if segment.fault else None) for segment in group.behind}
+    readers = (reader_at_fault(state, name) for name in sorted(owner for owner in owners if owner is not None))
     return tuple(
         replace(
             reader,
@@ -363,20 +364,24 @@ def reader_at_fault(state: RunState, name: str) -> Party | None:
     return None if fault is None else Party(name=name, subject="reader", fault=fault)
 
 
+def is_away(party: Party | None) -> bool:
+    """Whether a reader is down or gone: what it knew, nobody knows any more."""
+    return party is not None and party.fault is not None and party.fault.kind in (FaultKind.CRASHED, FaultKind.LEFT)
+
+
 _MARKS_SEGMENT: Final = "marks segment"
 """Where readers learn of watermarks, as incidents call it."""
 
 
 def cause_of_reader(state: RunState, group: GroupState, reader: str) -> Cause:
     """What holds the lower bound that a reader saw when it last looked."""
-    cause, seen = cause_of_group(state, group), state.seen.get(reader)
+    cause, seen, at_fault = cause_of_group(state, group), state.seen.get(reader), reader_at_fault(state, reader)
     looked_ms, lower = (None, None) if seen is None else (seen.looked_ms, seen.lower)
     since_ms = None if seen is None or lower is None else seen.since_ms
-    if lower == group.lower and looked_ms is not None:
+    if lower == group.lower and looked_ms is not None and not is_away(at_fault):
         return replace(cause, bound=lower, since_ms=since_ms)
     by_ms = None if lower is None or state.lower is None else max(0, state.lower - lower)
     cause = replace(cause, bound=lower, since_ms=since_ms, by_ms=by_ms, at_least=None)
-    at_fault = reader_at_fault(state, reader)
     if at_fault is not None and at_fault.fault is not None:
         return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
     store = state.faults.of("store", _MARKS_SEGMENT, at_ms=state.at_ms)

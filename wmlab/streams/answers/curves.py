@@ -29,7 +29,7 @@ from wmlab.streams.answers.cause import (
     cause_of_reader,
 )
 from wmlab.streams.answers.history import GroupHistory, StreamTables, scenario_span
-from wmlab.streams.answers.run_state import RunState, RunWalk
+from wmlab.streams.answers.run_state import Fault, FaultKind, RunState, RunWalk
 from wmlab.streams.answers.written import Written
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
@@ -91,8 +91,33 @@ class Curves:
         group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
         known = group.at(at_ms, state.lower)
         cause = cause_of_group(state, known) if curve.reader is None else cause_of_reader(state, known, curve.reader)
+        if cause.kind is CauseKind.NOT_STARTED:
+            cause = replace(cause, earliest_ms=self._joins_ms(curve, at_ms))
         log = None if cause.log is None else self._complete(cause.log, state)
         return replace(cause, log=log, end_ms=self._end_ms)
+
+    def reader_until_ms(self, reader: str) -> int | None:
+        """When a reader left its group for good, or else when the run ends (clock, ms); None: that is not known."""
+        rows = self.tables.rows("incidents")
+        moves = [row for row in rows if row["subject"] == "reader" and row["target"] == reader]
+        left = [row for row in moves if row["kind"] in ("join", "leave")]
+        return int(left[-1]["at_ms"]) if left and left[-1]["kind"] == "leave" else self._end_ms
+
+    def known_by(self, group: str) -> tuple[list[int], list[int | None]]:
+        """The lower bounds that a group knew (event time, ms; None: unknown), each from its moment on (clock, ms)."""
+        return self._group(group).bounds()
+
+    def _joins_ms(self, curve: Curve, at_ms: int) -> int | None:
+        """When a reader that is not there at `at_ms` joins, or the readers of a group begin; None: they are there."""
+        joins = [
+            int(row["at_ms"])
+            for row in self.tables.rows("incidents")
+            if (row["subject"], row["kind"], row["target"]) == ("reader", "join", curve.reader)
+        ]
+        group = curve.group if curve.reader is None else self.group_of(curve.reader)
+        parts = () if self._scenario is None else self._scenario.groups
+        starts = [self._scenario.start_ms + part.starts_ms for part in parts if self._scenario and part.name == group]
+        return next((joins_ms for joins_ms in joins or starts if joins_ms > at_ms), None)
 
     @cached_property
     def _end_ms(self) -> int | None:
@@ -220,6 +245,12 @@ class _Group:
         for times, _ in self._read.values():
             yield from times
 
+    def bounds(self) -> tuple[list[int], list[int | None]]:
+        """What the group knew, each lower bound from its moment on."""
+        if self._map:
+            return [int(row["at_ms"]) for row in self._map], [row["lower"] for row in self._map]
+        return [known.at_ms for known in self._followed], [known.tracker.passed for known in self._followed]
+
     def at(self, at_ms: int, newest: int | None) -> GroupState:
         """The group at `at_ms`; `newest` is the lower bound of the log then."""
         index = bisect_right(self._followed, at_ms, key=lambda known: known.at_ms) - 1
@@ -266,10 +297,21 @@ class _Group:
                 offset=offset,
                 needed=following.cut.offsets.get(segment),
                 reader=rows[segment]["reader"] if segment in rows else None,
+                fault=self._without_owner(rows[segment]) if segment in rows else None,
             )
             for segment, offset in sorted(offsets.items())
             if compare_with_cut(Position({segment: offset}), following.cut, self._segments) < 1
         )
+
+    def _without_owner(self, row: TableRow) -> Fault | None:
+        """Since when a segment that a reader had published in has no owner; None: it has one, or never had."""
+        if row["reader"] is not None:
+            return None
+        published = (rows.get(row["segment_id"]) for at_ms, rows in self._owners if at_ms <= row["at_ms"])
+        readers = [before["reader"] for before in published if before is not None and before["reader"] is not None]
+        if not readers:
+            return None
+        return Fault(kind=FaultKind.UNOWNED, party=str(readers[-1]), since_ms=row["at_ms"])
 
     def _by_map(self, state: GroupState, at_ms: int) -> GroupState:
         """The group that shares a map of times: its bound is the least of the map, of readers that have entered it."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wmlab.core.words import clock_words, grouped, joined, listed, rounded
-from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, Party
+from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, Party, is_away
 from wmlab.streams.answers.run_state import Fault, FaultKind
 from wmlab.streams.model.marks import NoteOutcome
 
@@ -84,11 +84,27 @@ def reader_sentences(cause: Cause, reader: str) -> str:
     if cause.kind is CauseKind.NEWEST and cause.log is not None:
         newest = f"{reader} {know} the newest watermark. " if cause.bound is not None else ""
         return f"{newest}{log_sentences(cause.log)}"
+    newest = "" if cause.newest is None else f"The newest watermark is {_time(cause, cause.newest)}."
+    away = _away(cause, reader)
+    if away:
+        saw = "It saw no watermark."
+        if cause.bound is not None:
+            saw = f"The last watermark that it saw is {_time(cause, cause.bound)}."
+        return joined(away, saw, newest)
+    if cause.kind is CauseKind.NOT_STARTED and cause.earliest_ms is not None:
+        begins = "start" if several else "joins"
+        return joined(f"{reader} {begins} at {clock_words(cause.earliest_ms)}.", newest)
     value = f"{reader} {know} no watermark yet."
     if cause.bound is not None:
         value = f"{reader} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}."
-    newest = "" if cause.newest is None else f"The newest watermark is {_time(cause, cause.newest)}."
     return joined(value, *_reader_reason(cause, reader), newest, _held_log(cause.log))
+
+
+def _away(cause: Cause, reader: str) -> str:
+    """That a reader is down or gone, where the bound is its own; empty if it is not."""
+    if cause.names != (reader,) or not is_away(cause.parties[0]):
+        return ""
+    return f"{reader} has been {_state(cause.parties[0])}{_and_goes_on(cause, cause.earliest_ms)}."
 
 
 GROUP: Final = "The readers"
@@ -97,6 +113,9 @@ GROUP: Final = "The readers"
 
 def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], reader: str | None) -> str:
     """The sentences about an upper bound: of the log, or with `reader` of what a reader or group knows."""
+    if reader is not None and (away := _away(cause, reader)):
+        saw = "no upper bound" if upper is None else f"the upper bound {_time(cause, upper)}"
+        return f"{away} When it last looked it saw {saw}."
     if upper is None and reader is not None and cause.newest is not None:
         know = "know" if reader == GROUP else "knows"
         nothing_ahead = f"{reader} {know} no upper bound: no watermark is ahead of what is read."
@@ -296,8 +315,7 @@ def _overdue(cause: Cause) -> str:
     if fault is None:
         back = "" if blocking.back_ms is None else f" has been back since {clock_words(blocking.back_ms)} and"
         return f"{due}: {blocking.name}{back} has not run it yet."
-    until = "" if fault.until_ms is None else f" and goes on at {_earliest(cause, fault.until_ms)}"
-    return f"{due}: {blocking.name} has been {state_words(fault)}{until}."
+    return f"{due}: {blocking.name} has been {state_words(fault)}{_and_goes_on(cause, fault.until_ms)}."
 
 
 def _earliest(cause: Cause, at_ms: int) -> str:
@@ -308,6 +326,10 @@ def _earliest(cause: Cause, at_ms: int) -> str:
 
 def _is_after_the_run(cause: Cause, at_ms: int) -> bool:
     return cause.end_ms is not None and at_ms > cause.end_ms
+
+
+def _and_goes_on(cause: Cause, at_ms: int | None) -> str:
+    return "" if at_ms is None else f" and goes on at {_earliest(cause, at_ms)}"
 
 
 def _until(cause: Cause, fault: Fault) -> str:
@@ -356,14 +378,16 @@ def _reader_reason(cause: Cause, reader: str) -> list[str]:
         case CauseKind.READER:
             at_fault = [party for party in parties[:_NAMED] if party.fault is not None]
             states = [f"{it if len(parties) == 1 else party.name} has been {_state(party)}" for party in at_fault]
-            until = "" if cause.earliest_ms is None else _earliest(cause, cause.earliest_ms)
             if len(states) == 1:
-                return [f"{states[0]}{f' and goes on at {until}' if until else ''}."]
+                return [f"{states[0]}{_and_goes_on(cause, cause.earliest_ms)}."]
+            until = "" if cause.earliest_ms is None else _earliest(cause, cause.earliest_ms)
             return [*(f"{state}." for state in states), f"The last of them goes on at {until}." if until else ""]
         case CauseKind.STORE:
             return [f"{_the(party).capitalize()} has been {_state(party)}." for party in parties if party.fault]
         case CauseKind.ASSIGNMENT:
-            return [f"Nobody has published a position in {_segments(parties)}."]
+            freed = [party for party in parties if party.fault is not None]
+            texts = [f"Segment {party.name} has been {_state(party)}." for party in freed[:_NAMED]]
+            return texts or [f"Nobody has published a position in {_segments(parties)}."]
         case CauseKind.UNREAD:
             return [_unread(parties)]
         case CauseKind.PUBLICATION:

@@ -6,7 +6,7 @@ Source: PDP-33, Periodic Watermark Workflow; the causes are those of `wmlab.stre
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -17,8 +17,9 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, is_instant, rounded
 from wmlab.streams.answers import history as recorded
+from wmlab.streams.answers.bounds_table import notable_stop
 from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, CauseSpan, longest_cause
-from wmlab.streams.answers.curves import LOG, Curves, longest_stall
+from wmlab.streams.answers.curves import LOG, Curve, Curves, longest_stall
 from wmlab.streams.answers.history import scenario_span
 from wmlab.streams.answers.sentences import because
 
@@ -66,8 +67,26 @@ def stragglers_of(recording: Recording, stream: str, *, notes: Iterable[str] = (
         run_ms=end_ms - start_ms,
         meanings={kind.value: meaning for kind, meaning in MEANINGS.items()},
         stall=stall_sentence(spans),
-        notes=[note for note in (silent, *notes) if note],
+        notes=[note for note in (*_readers_stops(curves, spans, end_ms), silent, *notes) if note],
     )
+
+
+def _readers_stops(curves: Curves, spans: Sequence[CauseSpan], end_ms: int) -> Iterator[str]:
+    """When a reader group knew no newer watermark for longer than the log made none, and why."""
+    stall = longest_stall(spans)
+    of_log_ms = stall[-1].to_ms - stall[0].from_ms if stall else 0
+    for group in curves.tables.groups:
+        at_ms, lower = curves.known_by(group)
+        stop = notable_stop([*at_ms, end_ms], [*lower, *lower[-1:]]) if at_ms else None
+        if stop is None or stop.length_ms <= of_log_ms:
+            continue
+        longest = longest_cause(list(curves.spans(Curve(group=group), start_ms=stop.from_ms, end_ms=stop.to_ms)))
+        if longest is not None and longest.cause.kind is not CauseKind.NEWEST:
+            value = clock_words(stop.value, clock_ms=stop.from_ms)
+            yield (
+                f"The readers of {group} knew no watermark above {value} for {rounded(stop.length_ms)} from "
+                f"{clock_words(stop.from_ms)} to {clock_words(stop.to_ms)}: {because(longest.cause)}."
+            )
 
 
 def missing_cycles(spans: Sequence[CauseSpan]) -> str:

@@ -126,6 +126,8 @@ def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title
         # Bounds at the positions of events, and those in hindsight, are not a curve of a group.
         if not table.complete_log and (table.reader is not None or table.group in curves.tables.groups):
             curve = Curve(group=table.group, reader=table.reader)
+        end_ms = None if table.reader is None else curves.reader_until_ms(table.reader)
+        table = table if end_ms is None else table.until(end_ms)
 
     if curves is None or table.complete_log:
         sentence = bounds_sentences(table)

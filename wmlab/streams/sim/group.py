@@ -306,22 +306,24 @@ class SharedState(Node):
     def _write_positions(
         self, before: GroupState, after: GroupState, reader: str | None, operation: str | None
     ) -> None:
-        """Write down what left the position, and what is new, moved or finished in it, under the next version.
+        """Write down what left the position, and what is new, moved, finished or without an owner in it.
 
-        After a reset the whole position is new.
+        The rows share the next version. After a reset the whole position is new.
         """
         version, reset = self._version + 1, after.generation != before.generation
         for name, reading in after.streams.items():
             stream_world, past = self.streams[name], before.streams[name]
             old, new = past.position.offsets, reading.position.offsets
             rows = []
+            freed = {segment for segment in new if past.owners.get(segment) and not reading.owners.get(segment)}
             for segment in sorted(old.keys() - new.keys()):
                 offset = stream_world.store[segment].length if operation == "complete" else old[segment]
                 rows.append((segment, offset, True, reader if reset or segment in past.offsets else None))
             for segment in new:
                 is_done = segment in reading.finished and segment not in past.finished
-                if reset or is_done or new[segment] != old.get(segment):
-                    rows.append((segment, new[segment], False, reader if segment in old else None))
+                if reset or is_done or segment in freed or new[segment] != old.get(segment):
+                    publisher = reader if segment in old and segment not in freed else None
+                    rows.append((segment, new[segment], False, publisher))
             for segment, offset, finished, publisher in rows:
                 self._version = version
                 row = {
