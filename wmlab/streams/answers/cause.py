@@ -82,8 +82,9 @@ class Party:
     A writer has the time that it last had accepted, and when it noted that (clock, ms); `refused` is the outcome of a
     later note, `open_until_ms` when the open event arrives whose time that is, `clock_ms` by how much its clock is
     ahead (negative: behind). `was_behind` says that it was behind before its fault began, or may have been. A segment
-    has the `offset` that the group has read of the `needed` bytes before the cut (None: to its end), and its `reader`
-    (None: nobody). `back_ms` is when a controller or store came back from its last fault.
+    has the `offset` that the group has read of the `needed` bytes before the cut (None: to its end), its `reader`
+    (None: nobody), and the reader from which that one has it (`taken_from`), whose fault it has. `back_ms` is when a
+    controller or store came back from its last fault.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Party:
     offset: int | None = None
     needed: int | None = None
     reader: str | None = None
+    taken_from: str | None = None
     back_ms: int | None = None
 
     @property
@@ -111,11 +113,12 @@ class Cause:
     """What holds a curve at `at_ms`: its kind, the parties, and the value of the curve (`bound`; None: unknown).
 
     `since_ms` is from when on the curve has that value. `by_ms` is how much higher it would be without this cause:
-    without the writers, the least time of the others; without what keeps the cycle or the readers back, what is noted,
-    or in the log; None if unknown. `waits` says that a cycle has run since without a new watermark. `earliest_ms` and
-    `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` what keeps it from
-    running. `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log.
-    `end_ms` is when the run ends, as far as that is planned: nothing that is due later takes place.
+    without the writers, the least time of the others; without what keeps the cycle or the readers back, what is noted
+    by then, accepted or not, or in the log; None if unknown. `waits` says that a cycle has run since without a new
+    watermark. `earliest_ms` and `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and
+    `blocked_by` what keeps it from running. `reason` is the recorded reason of a cycle that failed. `newest` is the
+    newest watermark of the log. `end_ms` is when the run ends, as far as that is planned: nothing that is due later
+    takes place.
     """
 
     kind: CauseKind
@@ -149,6 +152,8 @@ _OF_CYCLE: Final = {
 """The cause by the code of a cycle that emitted nothing; of any other the cycle failed."""
 OF_WRITERS: Final = (CauseKind.LAGGING, CauseKind.SLOWEST)
 """The causes that are writers."""
+NOT_OF_WRITERS: Final = (CauseKind.CONTROLLER, CauseKind.STORE)
+"""The causes that keep cycles from running or storing, whatever writers note."""
 
 
 def cause_of_log(state: RunState) -> Cause:
@@ -168,7 +173,7 @@ def cause_of_log(state: RunState) -> Cause:
         parties = (Party(name=name, subject="store", fault=state.cycle_fault, back_ms=back_ms),)
     cycle, bound = state.cycle, state.bound
     due_ms = _due_ms(state) if state.on_record else None
-    if kind in (CauseKind.CONTROLLER, CauseKind.STORE):
+    if kind in NOT_OF_WRITERS:
         # A cycle would find these writers behind, so it would not raise the bound either.
         behind = sorted(name for name in state.on_record if not state.is_beyond(name))
         parties += tuple(_writer(state, name, kind) for name in behind)
@@ -331,12 +336,18 @@ def cause_of_group(state: RunState, group: GroupState) -> Cause:
         return replace(cause, kind=CauseKind.READER, parties=readers, earliest_ms=earliest_ms)
     for kind, parties in (
         (CauseKind.ASSIGNMENT, [party for party in group.behind if party.reader is None]),
-        (CauseKind.UNREAD, [party for party in group.behind if not _is_read(group, party)]),
+        (CauseKind.UNREAD, [_taken_over(state, party) for party in group.behind if not _is_read(group, party)]),
     ):
         if parties:
             return replace(cause, kind=kind, parties=tuple(parties))
     kind = CauseKind.PUBLICATION if group.behind else CauseKind.SHARED_STATE
     return replace(cause, kind=kind, parties=group.behind)
+
+
+def _taken_over(state: RunState, segment: Party) -> Party:
+    """A segment with the fault of the reader from which its reader took it over, if that is down or gone."""
+    before = None if segment.taken_from is None else reader_at_fault(state, segment.taken_from)
+    return replace(segment, fault=before.fault) if before is not None and is_away(before) else segment
 
 
 def _is_read(group: GroupState, segment: Party) -> bool:

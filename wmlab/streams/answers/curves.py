@@ -8,8 +8,8 @@ Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -18,6 +18,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.cause import (
+    NOT_OF_WRITERS,
     OF_WRITERS,
     Cause,
     CauseKind,
@@ -148,14 +149,37 @@ class Curves:
         moments = [start_ms, *sorted(time for time in times if start_ms < time < end_ms), end_ms]
         for from_ms, to_ms in pairwise(moments):
             cause = self.cause(curve, from_ms)
-            if before is not None and _same(before.cause, cause):
-                before = replace(before, to_ms=to_ms)
-                continue
-            if before is not None:
-                yield before
-            before = CauseSpan(from_ms, to_ms, cause)
+            for span in self._by_notes(CauseSpan(from_ms, to_ms, cause)):
+                if before is not None and _same(before.cause, span.cause):
+                    before = replace(before, to_ms=span.to_ms)
+                    continue
+                if before is not None:
+                    yield before
+                before = span
         if before is not None and before.from_ms < before.to_ms:
             yield before
+
+    def _by_notes(self, span: CauseSpan) -> Iterator[CauseSpan]:
+        """A span in which no noted time is accepted, note by note: each can raise what the bound would be."""
+        if span.cause.kind not in NOT_OF_WRITERS:
+            yield span
+            return
+        times = self._noted.times
+        between = times[bisect_right(times, span.from_ms) : bisect_left(times, span.to_ms)]
+        names = self._walk.at(span.from_ms).on_record
+        for from_ms, to_ms in pairwise([span.from_ms, *between, span.to_ms]):
+            yield CauseSpan(from_ms, to_ms, self._without_fault(span.cause, from_ms, names))
+
+    @cached_property
+    def _noted(self) -> _Noted:
+        return _Noted(self.tables.rows("writer_marks"))
+
+    def _without_fault(self, cause: Cause, at_ms: int, writers: Iterable[str]) -> Cause:
+        """A cause that keeps cycles from running or storing, with the gain of all times that were noted by then."""
+        times = [self._noted.latest(writer, at_ms) for writer in writers]
+        known = [time for time in times if time is not None]
+        gain = max(0, min(known) - cause.bound) if known and cause.bound is not None else None
+        return replace(cause, by_ms=gain)
 
     def _due_times(self) -> Iterator[int]:
         """From when on each planned cycle is overdue, if it does not run."""
@@ -181,6 +205,8 @@ class Curves:
             names = sorted(wrote | state.refused.keys())
             parties = tuple(Party(name=name, subject="writer", refused=state.refused.get(name)) for name in names)
             return replace(cause, parties=parties)
+        if cause.kind in NOT_OF_WRITERS:
+            return self._without_fault(cause, state.at_ms, state.on_record)
         if cause.kind not in OF_WRITERS:
             return cause
         return replace(cause, parties=tuple(self._writer(party, state.at_ms) for party in cause.parties))
@@ -201,6 +227,24 @@ class Curves:
         if scenario is None or part is None:
             return 0
         return LocalClock.of(scenario, part.name, part.clock).ahead_ms(at_ms)
+
+
+class _Noted:
+    """The times that writers noted, whether they were accepted or not, from the rows of `writer_marks`."""
+
+    def __init__(self, marks: Iterable[TableRow]) -> None:
+        self._of_writer: dict[str, tuple[list[int], list[int]]] = {}
+        for row in sorted(marks, key=lambda row: int(row["noted_ms"])):
+            noted_ms, latest = self._of_writer.setdefault(row["writer"], ([], []))
+            noted_ms.append(row["noted_ms"])
+            latest.append(max(row["time"], latest[-1] if latest else row["time"]))
+        self.times = sorted({at_ms for noted_ms, _ in self._of_writer.values() for at_ms in noted_ms})
+
+    def latest(self, writer: str, at_ms: int) -> int | None:
+        """The latest time that a writer had noted by `at_ms` (clock, ms); None: it had noted none."""
+        noted_ms, latest = self._of_writer.get(writer, ([], []))
+        index = bisect_right(noted_ms, at_ms) - 1
+        return latest[index] if index >= 0 else None
 
 
 def _same(before: Cause, cause: Cause) -> bool:
@@ -298,6 +342,7 @@ class _Group:
                 needed=following.cut.offsets.get(segment),
                 reader=rows[segment]["reader"] if segment in rows else None,
                 fault=self._without_owner(rows[segment]) if segment in rows else None,
+                taken_from=self._owner_before(rows[segment]) if segment in rows else None,
             )
             for segment, offset in sorted(offsets.items())
             if compare_with_cut(Position({segment: offset}), following.cut, self._segments) < 1
@@ -305,13 +350,16 @@ class _Group:
 
     def _without_owner(self, row: TableRow) -> Fault | None:
         """Since when a segment that a reader had published in has no owner; None: it has one, or never had."""
-        if row["reader"] is not None:
+        before = self._owner_before(row)
+        if row["reader"] is not None or before is None:
             return None
+        return Fault(kind=FaultKind.UNOWNED, party=before, since_ms=row["at_ms"])
+
+    def _owner_before(self, row: TableRow) -> str | None:
+        """The last other reader that published in a segment before a row of its positions; None: there was none."""
         published = (rows.get(row["segment_id"]) for at_ms, rows in self._owners if at_ms <= row["at_ms"])
-        readers = [before["reader"] for before in published if before is not None and before["reader"] is not None]
-        if not readers:
-            return None
-        return Fault(kind=FaultKind.UNOWNED, party=str(readers[-1]), since_ms=row["at_ms"])
+        readers = [before["reader"] for before in published if before is not None]
+        return next((reader for reader in reversed(readers) if reader not in (None, row["reader"])), None)
 
     def _by_map(self, state: GroupState, at_ms: int) -> GroupState:
         """The group that shares a map of times: its bound is the least of the map, of readers that have entered it."""

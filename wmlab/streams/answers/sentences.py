@@ -170,10 +170,13 @@ _STRETCH: Final = {
 
 
 def _name_in_stretch(party: Party) -> str:
-    """Whose fault it is: of a bucket without an owner, that of its last owner."""
+    """Whose fault it is: of a bucket without an owner or a segment that was taken over, that of its last owner."""
     if party.subject == "store":
         return _the(party)
-    return party.fault.party if party.subject == "bucket" and party.fault is not None else party.name
+    is_of_another = party.subject in ("bucket", "segments") and party.fault is not None
+    if is_of_another and party.fault is not None and party.fault.kind is not FaultKind.UNOWNED:
+        return party.fault.party
+    return f"segment {party.name}" if is_of_another else party.name
 
 
 def _past(party: Party) -> str:
@@ -416,7 +419,9 @@ def _unread(parties: Sequence[Party]) -> str:
     readers = listed(sorted({party.reader for party in parties if party.reader is not None}), most=_NAMED)
     needed = [party.needed - (party.offset or 0) for party in parties if party.needed is not None]
     size = f"{grouped(sum(needed))} bytes" if len(needed) == len(parties) else "the rest"
-    return f"To reach the next watermark, {size} of {_segments(parties)} must be read, by {readers}."
+    faults = {party.fault.party: party.fault for party in parties if party.fault is not None}
+    texts = [f"{name} owned it before and has been {state_words(fault)}." for name, fault in sorted(faults.items())]
+    return joined(f"To reach the next watermark, {size} of {_segments(parties)} must be read, by {readers}.", *texts)
 
 
 def _held_log(log: Cause | None) -> str:

@@ -18,7 +18,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, is_instant, rounded
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.bounds_table import notable_stop
-from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, CauseSpan, longest_cause
+from wmlab.streams.answers.cause import NOT_OF_WRITERS, OF_WRITERS, Cause, CauseKind, CauseSpan, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves, longest_stall
 from wmlab.streams.answers.history import scenario_span
 from wmlab.streams.answers.sentences import because
@@ -151,9 +151,13 @@ def is_alone(row: TableRow) -> bool:
 
 
 def holders(cause: Cause) -> tuple[str, ...]:
-    """How a table names who held the bound: the parties, or what stood in their place."""
-    parties = cause.names if cause.kind in (*OF_WRITERS, CauseKind.CONTROLLER, CauseKind.STORE) else ()
-    return parties or (_WITHOUT_PARTY.get(cause.kind) or cause.reason,)
+    """How a table names who held the bound: the parties, or the cause in their place.
+
+    Of a bucket without an owner it is the last owner.
+    """
+    named = cause.parties if cause.kind in (*OF_WRITERS, *NOT_OF_WRITERS) else ()
+    names = (party.fault.party if party.subject == "bucket" and party.fault else party.name for party in named)
+    return tuple(names) or (_WITHOUT_PARTY.get(cause.kind) or cause.reason,)
 
 
 def _stretch(span: CauseSpan) -> Stretch:

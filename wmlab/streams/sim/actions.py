@@ -520,7 +520,7 @@ class Actions:
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
         """A writer notes nothing for a while."""
-        writer = self.parties.writers[action.writer]
+        writer = self._running("silence", action.writer, WriterProcess)
         writer.silent_until = self._until(action.for_ms)
         begin = Incident("silence", "writer", action.writer, f"{action.writer} falls silent", for_ms=action.for_ms)
         self._span(begin, ("speak", "speaks again"), writer.stream.journal)
