@@ -156,7 +156,7 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
-    sentence = joined(_failures(runs), _fewer_results(runs), _promises(runs), _lags(bound, runs))
+    sentence = joined(_failures(runs), _fewer_results(runs), _promises(runs), _lags(bound, runs), _seen_lags(runs))
     left_out = f"Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     curves: list[Steps] = []
     behind: list[Path] = []
@@ -219,6 +219,19 @@ def _promises(runs: Mapping[str, RunMeasures]) -> str:
     kept = [label for label, run in runs.items() if run.broken is not None and label not in broken]
     by = [f"{label} ({promises.text})" for label, promises in broken.items()]
     return f"Promises were broken by {listed(by)}{f'; by {listed(kept)} none' if kept else ''}."
+
+
+_NOTABLE: Final = 2
+"""Lags that readers saw are worth a sentence if the worst of one run is so many times that of another."""
+
+
+def _seen_lags(runs: Mapping[str, RunMeasures]) -> str:
+    """In which run the readers were furthest behind, and in which least; nothing if that is much the same in all."""
+    known = sorted((run.seen_lag_ms, label) for label, run in runs.items() if run.seen_lag_ms is not None)
+    if len(known) < 2 or known[-1][0] < _NOTABLE * max(known[0][0], 1):
+        return ""
+    (least_ms, first), (most_ms, last) = known[0], known[-1]
+    return f"Readers saw it up to {rounded(most_ms)} late in {last}, and up to {rounded(least_ms)} in {first}."
 
 
 def _lags(bound: str, runs: Mapping[str, RunMeasures]) -> str:

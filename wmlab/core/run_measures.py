@@ -84,10 +84,10 @@ class RunMeasures(Answer):
 
     `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none;
     `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
-    unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `settings` is
-    the scenario as plain data with every default and option, None for a log. `failure` says that the run failed, and
-    why; empty if it did not. `results` counts what came out, None if the run gives none; `result_noun` is what one of
-    them is called.
+    unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `seen_lag_ms`
+    is the worst lag of the bound that readers saw, None where there are none. `settings` is the scenario as plain data
+    with every default and option, None for a log. `failure` says that the run failed, and why; empty if it did not.
+    `results` counts what came out, None if the run gives none; `result_noun` is what one of them is called.
     """
 
     name: str
@@ -101,6 +101,7 @@ class RunMeasures(Answer):
     results: int | None = None
     result_noun: str = "result"
     width_ms: float | None = None
+    seen_lag_ms: int | None = None
 
     @property
     def has_bound(self) -> bool:

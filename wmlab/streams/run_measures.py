@@ -86,7 +86,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     `stream` is needed when there are several. Raises `RecordingError` for one that is not there.
     """
     bounds, figures = measured_run(recording, stream)
-    lag_ms = figures["lag_ms"]
+    lag_ms, seen_lag_ms = figures["lag_ms"], figures["seen_worst_lag_ms"]
     scenario = recording.scenario_as(StreamScenario)
     return RunMeasures(
         name=recording.name,
@@ -94,6 +94,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         steps=tuple((at_ms, lower) for at_ms, lower, _ in bounds),
         lag_ms=lag_ms,
         width_ms=figures["uncertainty_ms"],
+        seen_lag_ms=None if seen_lag_ms is None else int(seen_lag_ms),
         settings=None if scenario is None else scenario.settings,
         broken=BrokenPromises(
             count=int(figures["late"] or 0),

@@ -118,7 +118,7 @@ class Cause:
     watermark. `earliest_ms` and `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and
     `blocked_by` what keeps it from running. `reason` is the recorded reason of a cycle that failed. `newest` is the
     newest watermark of the log. `end_ms` is when the run ends, as far as that is planned: nothing that is due later
-    takes place.
+    takes place. `sealed_ms` is when the stream was sealed: nothing can be written since.
     """
 
     kind: CauseKind
@@ -135,6 +135,7 @@ class Cause:
     reason: str = ""
     newest: int | None = None
     end_ms: int | None = None
+    sealed_ms: int | None = None
     log: Cause | None = None
 
     @property
@@ -193,6 +194,7 @@ def cause_of_log(state: RunState) -> Cause:
         blocked_by=blocking,
         reason="" if cycle is None else (cycle["reason"] or "the watermark was not appended"),
         newest=state.lower,
+        sealed_ms=state.sealed_ms,
     )
 
 

@@ -207,7 +207,7 @@ class RunState:
     noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did; `owners_known` says whether the
-    recording has owners. `deleted_ms` is when the stream was deleted.
+    recording has owners. `deleted_ms` and `sealed_ms` are when the stream was deleted and sealed.
     """
 
     at_ms: int = 0
@@ -226,6 +226,7 @@ class RunState:
     last_owner: str | None = None
     owners_known: bool = False
     deleted_ms: int | None = None
+    sealed_ms: int | None = None
 
     @property
     def lower(self) -> int | None:
@@ -269,8 +270,9 @@ class RunState:
             # The second process is called after the first: "w1/2".
             first = str(row["target"]).rpartition("/")[0]
             self.processes.setdefault(first, {first}).add(row["target"])
-        if (row["subject"], row["kind"], row["outcome"]) == ("stream", "delete", TOOK_PLACE):
-            self.deleted_ms = row["at_ms"]
+        if (row["subject"], row["outcome"]) == ("stream", TOOK_PLACE):
+            self.deleted_ms = row["at_ms"] if row["kind"] == "delete" else self.deleted_ms
+            self.sealed_ms = row["at_ms"] if row["kind"] == "seal" else self.sealed_ms
 
     def _ownership(self, row: TableRow) -> None:
         self.owners_known, self.owner = True, row["controller"]

@@ -74,7 +74,9 @@ def refusal_words(outcome: str) -> str:
 
 def log_sentences(cause: Cause) -> str:
     """The sentences about the lower bound of the log."""
-    return joined(_value(cause), *_reason(cause))
+    since = "" if cause.sealed_ms is None else clock_words(cause.sealed_ms)
+    sealed = f"The stream has been sealed since {since}: nothing more can be written." if since else ""
+    return joined(_value(cause), *_reason(cause), sealed)
 
 
 def reader_sentences(cause: Cause, reader: str) -> str:

@@ -488,9 +488,9 @@ class Actions:
     # Writers and their transactions.
 
     def _running(self, kind: str, name: str, of: type[AnyWriter]) -> AnyWriter:
-        """The writer process of that name; when it has crashed or not begun, an incident and `_NoTargetError`."""
+        """The writer process of that name; when it is down or has not begun, an incident and `_NoTargetError`."""
         writer = self.parties.writers[name]
-        if isinstance(writer, of) and writer.is_running:
+        if isinstance(writer, of) and writer.is_running and not writer.closed:
             return writer
         self._record(
             Incident(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE), writer.stream.journal

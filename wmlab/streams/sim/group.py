@@ -315,7 +315,8 @@ class SharedState(Node):
             stream_world, past = self.streams[name], before.streams[name]
             old, new = past.position.offsets, reading.position.offsets
             rows = []
-            freed = {segment for segment in new if past.owners.get(segment) and not reading.owners.get(segment)}
+            unowned = {segment for segment, owner in reading.owners.items() if owner is None}
+            freed = {segment for segment in unowned - reading.finished.keys() if past.owners.get(segment)}
             for segment in sorted(old.keys() - new.keys()):
                 offset = stream_world.store[segment].length if operation == "complete" else old[segment]
                 rows.append((segment, offset, True, reader if reset or segment in past.offsets else None))
