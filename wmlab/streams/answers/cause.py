@@ -406,6 +406,9 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str) -> Cause:
         party = Party(name=reader, subject="reader")
         return replace(cause, kind=CauseKind.NOT_STARTED, parties=(party,), earliest_ms=None)
     looked_since = group.since_ms is not None and looked_ms > group.since_ms
+    if looked_since and any(party.subject == "segments" and party.fault is not None for party in cause.parties):
+        # The group knew more while the former owner was there; the reader looked when its segments had no owner.
+        return cause
     kind = CauseKind.SHARED_STATE if looked_since else CauseKind.NEXT_LOOK
     return replace(cause, kind=kind, parties=(Party(name=reader, subject="reader"),), earliest_ms=None)
 
