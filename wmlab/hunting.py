@@ -212,26 +212,26 @@ def hunt(
     ablate: tuple[str, str] | None = None,
     stream: str | None = None,
 ) -> Hunt:
-    """Look for variations of a scenario that violate an invariant, and make each as small as it can be.
+    """Look for variations of a scenario that violate an invariant, and shrink each as far as possible.
 
-    `scenario` is of any kind, and `faults` are what its `script`, or the `faults` of a dataflow, may have. A variation
-    adds up to `most_faults` of them, in any order: the faults that are chosen share the moments that they have.
-    `configurations` says by label which fields of the scenario are replaced, such as {"shipped": {"rules":
-    "implementation"}}, and `seeds` what its seed may be, by default its own. For `quiet_ms` (ms) nothing new is sent
-    at the end, so that everything can come to rest: then the invariants of liveness are judged, too. `invariants` are
-    names as `check` has them, or functions of your own, which take the recording and say in words what is violated, or
-    None; without, all that are judged in memory. Without faults, seeds and configurations there is
-    one run, of the scenario as it is, and the answer says that nothing was varied.
+    `scenario` is of any kind, and `faults` are possible entries of its `script`, or of the `faults` of a dataflow. A
+    variation adds up to `most_faults` of them, in any order: the selected faults exchange their moments.
+    `configurations` gives, by label, the fields of the scenario to replace, such as {"shipped": {"rules":
+    "implementation"}}, and `seeds` gives its possible seeds, by default its own. During the last `quiet_ms` (ms),
+    nothing new is sent, so that everything can come to rest; then the liveness invariants are checked, too.
+    `invariants` are names as in `check`, or your own functions, which take the recording and return a sentence about
+    the violation, or None. The default is all invariants that are checked in memory. Without faults, seeds and
+    configurations, there is one run of the unchanged scenario, and the answer says that nothing was varied.
 
-    With `ablate`, two sets of rules such as ("sound", "design"), each variation is also run with one option after the
-    other changed, as `scenario.ablate` does, and the answer has for each option the variation in which it matters most.
+    With `ablate`, two sets of rules such as ("sound", "design"), each variation is also run with each option changed
+    alone, as `scenario.ablate` does, and the answer has for each option the variation in which it matters most.
     `stream` chooses one of several streams or queries for that.
 
-    If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
-    drawn, by `seed`. A variation that the scenario refuses, such as one with a crash of a writer that is down, is
-    listed with the reason and is not a run. Of each invariant and configuration the first violation is kept, and with
-    `shrink` reduced. Raises `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for
-    a fault that the scenario never admits, and what a replaced field raises.
+    If there are at most `runs` variations, all of them are run, those with the fewest faults first; otherwise `runs` of
+    them are drawn by `seed`. A variation that the scenario refuses, such as a crash of a writer that is down, is listed
+    with the reason and is not a run. For each invariant and configuration, the first violation is kept, and shrunk if
+    `shrink` is True. Raises `ModelError` for an unknown invariant and for invalid arguments, `ScenarioError` for a
+    fault that the scenario never accepts, and the error of a replaced field.
     """
     shrink = the_flag(shrink, "shrink", ModelError)
     if ablate is not None and (not isinstance(ablate, tuple | list) or len(ablate) != 2):

@@ -152,11 +152,11 @@ class Ablation(TableAnswer[OptionEffect]):
 def ablate(
     scenario: Any, from_rules: str = "sound", to_rules: str = "design", *, stream: str | None = None
 ) -> Ablation:
-    """What each option costs in which two sets of rules differ: one run for each, with that option alone changed.
+    """The effect of each option in which two sets of rules differ: one run per option, with only that option changed.
 
-    The base is the scenario under `from_rules`; each row has one option as `to_rules` sets it, in all parts that leave
-    it to the rules. `stream` chooses one of several streams or queries. Raises `ScenarioError` for rules that the
-    scenario does not have, `RecordingError` for a stream that is not there.
+    The base is the scenario under `from_rules`; each row sets one option as in `to_rules`, in all parts of the scenario
+    that do not set it themselves. `stream` chooses one of several streams or queries. Raises `ScenarioError` for rules
+    that the scenario does not have, `RecordingError` for a stream that is not there.
     """
     for rules in (from_rules, to_rules):
         _require_rules(scenario, rules)

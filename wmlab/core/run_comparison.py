@@ -74,13 +74,13 @@ class RunComparison(Answer):
 
 
 def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream: str | None = None) -> RunComparison:
-    """Two or more runs on one axis: their bounds, what differs in their scenarios, and what in their results.
+    """Compare two or more runs: their bounds on one axis, and the differences in their scenarios and results.
 
-    That is the lower bound of a stream, the global watermark of a query plan, the coalesced watermark of a dataflow;
-    `measures` of a recording says at which operator. `labels` names the runs, by default as their scenarios are named,
-    numbered where names repeat. `stream` chooses one of several streams or queries. Raises `RecordingError` for fewer
-    than two recordings, recordings of different kinds, labels that do not fit, a recording without scenario, or a
-    stream that one of them does not have.
+    The bound is the lower bound of a stream, the global watermark of a query plan, or the coalesced watermark of a
+    dataflow; `measures` of a recording says at which operator. `labels` names the runs, by default as their scenarios
+    are named, numbered where names repeat. `stream` chooses one of several streams or queries. Raises `RecordingError`
+    for fewer than two recordings, recordings of different kinds, labels that do not fit, a recording without scenario,
+    or a stream that one of them does not have.
     """
     if len(recordings) < 2:
         raise RecordingError(

@@ -23,7 +23,7 @@ Certainty = Literal["sure", "likely", "candidates"]
 
 
 class Cause(StrEnum):
-    """Why a watermark stands, is behind, or drops rows; `cannot tell` where the job has not reported enough."""
+    """Why a watermark does not advance, is behind, or drops rows; `cannot tell` if the job has not reported enough."""
 
     FAILED = "failed"
     CANCELLED = "cancelled"

@@ -98,10 +98,10 @@ class PaperCoalescing(TableAnswer[CoalescedItem]):
 def coalesce(
     text: str, *, inputs: int | None = None, rules: Literal["design", "implementation"] = "design"
 ) -> PaperCoalescing:
-    """What comes out of items on some inputs, item by item, by the rules of the document or as they are implemented.
+    """Coalesce items on several inputs, item by item, by the rules of the document or of the implementation.
 
-    `inputs` is how many inputs there are; None: those that the text names. Raises `ModelError` with the character for
-    a text that is no such list, and of an item that fails the job; and for fewer inputs than the text names.
+    `inputs` is the number of inputs; None: those that the text names. Raises `ModelError` that names the character, for
+    an invalid text and for an item that fails the job; also for fewer inputs than the text names.
 
     The example of the document:
 

@@ -83,10 +83,10 @@ def cut(
 ) -> PaperCut:
     """The stream cut of the positions of some writers, step by step, by the pseudo-code of PDP-33 or another algorithm.
 
-    `positions` have one text for each writer, in the order in which the algorithm visits them; `previous` is the cut
-    before, which "document" does not look at. `offsets` has the bytes of offsets that are names. Raises `ModelError`
-    with the character for a text that is no epochs or no position, for ranges that do not cover all keys once, and
-    for a name without bytes; `CutError` if there is no cut.
+    `positions` have one text for each writer, in the order in which the algorithm visits them; `previous` is the
+    previous cut, which "document" does not use. `offsets` gives the bytes of named offsets. Raises `ModelError` with
+    the character for a text that is no epochs or no position, for ranges that do not cover all keys once, and for a
+    name without bytes; `CutError` if there is no cut.
 
     The example of the text: segments 2 and 3 replace 0 and 1, and a writer is at 1 and 2.
 

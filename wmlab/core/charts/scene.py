@@ -203,7 +203,7 @@ _MARGIN, _RIGHT = 20.0, 34.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """A curve that holds each value until the next; None is unknown. Its name stands in the legend."""
+    """A curve that keeps each value until the next one; None is unknown. The legend shows its name."""
 
     name: str
     role: str
@@ -217,9 +217,9 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """Straight lines through points; None breaks the line. Its name stands in the legend.
+    """Straight lines through points; None breaks the line. The legend shows its name.
 
-    Thin ones are those of which many lie close together.
+    `thin`: a hairline, for many lines close together.
     """
 
     name: str

@@ -98,7 +98,7 @@ class Ownership(Answer):
 
 
 def ownership(recording: Recording) -> Ownership:
-    """How the buckets of streams were spread over the controllers, by the word of the coordination service.
+    """How the buckets of streams were spread over the controllers, according to the coordination service.
 
     Raises `RecordingError` for a log of the outside world that says nothing of buckets.
     """

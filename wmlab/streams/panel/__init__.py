@@ -382,7 +382,7 @@ class ScenarioPanel:
 
 
 def panel(scenario: StreamScenario) -> ScenarioPanel:
-    """The options of the scenario as widgets; every change records and redraws.
+    """Show the options of the scenario as widgets; every change records and redraws.
 
     Raises `ScenarioError` for anything but a scenario of streams.
     """
