@@ -31,8 +31,8 @@ class IdleState:
 class IdleIncrements(Strategy[IdleState]):
     """The watermark of `inner`; once no record has come for `threshold_ms`, it rises by `increment_ms` every `step_ms`.
 
-    It never rises by itself beyond now less `max_delay_ms`, and not before `inner` knows a watermark. A record ends the
-    silence, and X does not fall. `inner` must not have a watermark for each key. Native is X. Source: Numaflow 1.5.
+    It never rises by itself beyond now minus `max_delay_ms`, and not before `inner` knows a watermark. A record ends
+    the silence, and X does not fall. `inner` must not have a watermark for each key. Native is X. Source: Numaflow 1.5.
 
     >>> from wmlab.strategies.model.bounded import BoundedOutOfOrderness
     >>> from wmlab.strategies.model.strategy import Tick, run
