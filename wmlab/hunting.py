@@ -1,4 +1,4 @@
-"""A hunt: variations of a scenario are run and judged, and what breaks an invariant is made as small as it can be.
+"""A hunt: it runs and checks variations of a scenario, and shrinks those that break an invariant as far as possible.
 
 A variation is a configuration, a seed, and some of the faults that are offered, in some order. If there are few, all of
 them are run, the smallest first; else some are drawn. Each recording is judged in memory by the rules of the checks of
@@ -47,7 +47,7 @@ class Variation:
     """One run of a hunt: what was varied, and the invariants that it broke.
 
     `configuration` is a label, `faults` are the indices of the faults among those offered, in the order in which they
-    happen. `refused` is why such a scenario cannot be: then nothing was run. `failed` is why an execution of the run
+    happen. `refused` is why the scenario is invalid: then nothing was run. `failed` is why an execution of the run
     failed, None if none did.
     """
 
@@ -63,8 +63,8 @@ class Variation:
 class Violation:
     """An invariant that a variation broke, and the smallest scenario that breaks it.
 
-    `first_run` is the number of the run that broke it, from 1, and `runs` how many more it took to make it small.
-    `minimal` says that no part of the scenario can be left out alone, and no field set back alone.
+    `first_run` is the number of the run that broke it, from 1, and `runs` is the number of further runs to shrink it.
+    `minimal` says that no single part of the scenario can be left out, and no single field reset.
     """
 
     invariant: str
@@ -129,11 +129,11 @@ class Violation:
 
 @dataclass(frozen=True, repr=False)
 class Hunt(TableAnswer[Violation]):
-    """What a hunt found: a `Violation` for each invariant that a configuration broke, and every run.
+    """The result of a hunt: a `Violation` for each invariant that a configuration broke, and every run.
 
-    `exhaustive` says that all variations were run, and not only some that were drawn. `offered` names the faults, as
-    the indices in a `Variation` count them. `options` has each option in which two sets of rules differ, if `ablate`
-    asked for them, with the variation in which it matters most; the weightiest comes first.
+    `exhaustive` says that all variations were run, and not only a random sample. `offered` names the faults; the
+    indices in a `Variation` refer to it. `options` has each option in which two sets of rules differ, if `ablate` was
+    given, with the variation in which it matters most; the most important one comes first.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Hunt(TableAnswer[Violation]):
 
     @cached_property
     def exercised(self) -> Mapping[str, int]:
-        """In how many runs each fault and each configuration was exercised, by name; those of no run have 0."""
+        """In how many runs each fault and each configuration was used, by name; 0 for those without a run."""
         counts = Counter[str]()
         labels = dict.fromkeys(run.configuration for run in self.runs)
         for run in self.runs:

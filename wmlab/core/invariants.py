@@ -146,10 +146,10 @@ class Derived:
 class Verdict:
     """The verdict on one invariant.
 
-    `judged` counts the single things that could be judged and `violations` those found wrong; `left_out` counts those
-    that went wrong and break no promise, and `exceptions` says which: "154 late events of a dropped writer". `what` is
-    the first violation, or why nothing could be judged, or the first thing that was left out, and None when all is
-    well; `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
+    `judged` counts the items that could be judged, and `violations` those that violate the invariant. `left_out` counts
+    problems that break no promise, and `exceptions` names them: "154 late events of a dropped writer". `what` is the
+    first violation, or the reason why nothing could be judged, or the first exception, and None if there is no problem;
+    `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
     """
 
     invariant: str
@@ -165,19 +165,19 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """What it is called in a sentence: "I6 (no event below the lower bound)"."""
+        """Its name in a sentence: "I6 (no event below the lower bound)"."""
         return f"{self.invariant} ({self.title})" if self.title else self.invariant
 
     @property
     def outcome(self) -> str:
-        """The verdict in words: "ok, with exceptions" if it leaves something out."""
+        """The verdict in words: "ok, with exceptions" if there are any."""
         return "ok, with exceptions" if self.verdict == "ok" and self.left_out else self.verdict
 
     @property
     def at_ms(self) -> int | None:
         """When the first violation was complete (clock): when the last row of its evidence was written.
 
-        None where nothing is violated, or no row of the evidence has a time.
+        None if nothing is violated, or if no row of the evidence has a time.
         """
         times = [proof.row[name] for proof in self.evidence for name in _WRITTEN if proof.row.get(name) is not None]
         return max(times, default=None) if self.verdict == "violated" else None
@@ -239,7 +239,7 @@ class Verdicts(TableAnswer[Verdict]):
 
     @property
     def with_exceptions(self) -> tuple[str, ...]:
-        """The names of the invariants that hold and leave something out."""
+        """The names of the invariants that hold with exceptions."""
         return tuple(v.invariant for v in self.verdicts if v.verdict == "ok" and v.left_out)
 
     def __getitem__(self, invariant: str) -> Verdict:

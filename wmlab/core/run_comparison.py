@@ -1,4 +1,4 @@
-"""Runs side by side: their bounds on one axis, what differs in their scenarios, and what in their results.
+"""Runs side by side: their bounds on one axis, and the differences in their scenarios and results.
 
 Each model says by which bound its runs are judged and what it measures besides its lag: `measures` of its recordings.
 """
@@ -43,7 +43,7 @@ class RunComparison(Answer):
 
     @property
     def sentence(self) -> str:
-        """Which runs failed, had no bound, gave fewer results or broke promises, and then whose bound lags most."""
+        """Which runs failed, had no bound, gave fewer results or broke promises, and then which bound lags most."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:

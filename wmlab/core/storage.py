@@ -1,4 +1,4 @@
-"""How a recording lies on disk: a directory with `recording.json` and one Parquet dataset per table.
+"""The files of a recording: a directory with `recording.json` and one Parquet dataset per table.
 
     <recording>/recording.json              what was run, and the row count of every table
     <recording>/<table>/part-0.parquet      one for every table of its kind, empty ones included

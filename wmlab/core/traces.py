@@ -1,4 +1,4 @@
-"""Real logs: when each event happened, when it arrived, who wrote it, and its key; and how they are read.
+"""Real logs: when each event happened and arrived, its writer and its key; and how they are read.
 
 `load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of your own. The traces that
 come with wmlab are the Parquet files of `data/traces`, where each is from stands in its `<name>.provenance.json`, and

@@ -1,4 +1,4 @@
-"""What a run of a dataflow came to: the coalesced watermark where results wait for it, and its measures."""
+"""The measures of a dataflow run: the coalesced watermark where results wait for it, and further numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log of a job, and its two answers: why its watermark stands, and which settings would change that."""
+"""A log of a job, and its two answers: why its watermark does not advance, and which settings would change that."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class JobExplanation(Answer):
     """Why the watermark of an operator is where it is.
 
     `cause`, `certainty`, `whose` and `evidence` are those of the first finding; `findings` has all, the first one
-    first. `since_ms` is when the watermark became what it is, or the log began. With `certainty` "candidates" the
-    evidence does not tell which of the findings it is. Of a plan with several ends it is that of the one that is worst,
-    and `others` has the explanations of the others. `note` says that the log breaks off.
+    first. `since_ms` is when the watermark reached its value, or the log began. With `certainty` "candidates", the
+    evidence does not show which of the findings is the cause. If a plan has several sinks, it explains the worst one,
+    and `others` has the explanations of the others. `note` says that the log ends early.
     """
 
     engine: Engine
@@ -92,7 +92,7 @@ class JobExplanation(Answer):
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What was reported, of which the first finding follows."""
+        """The reported values from which the first finding follows."""
         return self.findings[0].evidence
 
     @property
@@ -102,7 +102,7 @@ class JobExplanation(Answer):
 
     @property
     def verdict(self) -> Verdict:
-        """What it comes to: "no fault", "held", "rows lost", "cannot tell" or "not running", the worst of all."""
+        """The overall result: "no fault", "held", "rows lost", "cannot tell" or "not running", the worst of all."""
         compared = self.findings if self.certainty == "candidates" else self.findings[:1]
         return max((each.verdict for each in compared), key=_SEVERITY.index)
 
@@ -135,7 +135,7 @@ class JobExplanation(Answer):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The sentence, its proof, what waiting costs, the other findings, and the other ends of the plan."""
+        """The sentence, its proof, the cost of waiting, the other findings, and the other sinks of the plan."""
         cost = f"{'Since then' if self.stands else 'Since the log began'}: {self.cost}." if str(self.cost) else ""
         proof = self.findings[0].proof
         word = "Or" if self.certainty == "candidates" else "Besides"
@@ -165,7 +165,7 @@ _SEVERITY: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell", "rows lost",
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobAdvice(TableAnswer[Setting]):
-    """The settings that the evidence supports; none where nothing is wrong, or where it does not tell."""
+    """The settings that the evidence supports; none if nothing is wrong, or if the evidence is not sufficient."""
 
     job: str
     settings: tuple[Setting, ...]

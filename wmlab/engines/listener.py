@@ -1,4 +1,4 @@
-"""A listener of Spark that keeps all that a query reports; `recentProgress` has only the last hundred batches."""
+"""A Spark listener that collects all reports of a query; `recentProgress` has only the last hundred batches."""
 
 from __future__ import annotations
 

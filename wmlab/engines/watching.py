@@ -1,4 +1,4 @@
-"""A job that is watched: a view in a notebook that is redrawn, and a page to keep of one answer."""
+"""Watching a job: a view in a notebook that is updated, and a page with one answer."""
 
 from __future__ import annotations
 

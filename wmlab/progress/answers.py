@@ -44,9 +44,9 @@ class ProgressExplanation(Answer):
     """What holds the global watermark of an operator of a query at `at_ms` (processing time).
 
     `watermark` is None while it is unknown; `since_ms` is when it last moved, None: never. `origins` are those whose
-    local watermark is the global one, each with what has to come before it moves; `emitters` are their names, and
-    `faults` what the script did to that (None: nothing). Where one of them is an operator that has nothing more to
-    give, `upstream` has what holds the watermark there.
+    local watermark is the global one, each with the buffer that must arrive before it moves; `emitters` are their
+    names, and `faults` the faults of the script that affect this buffer (None: none). If one of them is an operator
+    without further output, `upstream` explains what holds the watermark there.
     """
 
     at_ms: int

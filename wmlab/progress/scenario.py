@@ -593,19 +593,19 @@ def origins_of(query: Query) -> Origins:
 
 @value
 class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.progress.PlanScenario"):
-    """Queries, the workers that execute them, and what goes wrong.
+    """Queries, the workers that execute them, and the faults.
 
-    `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish what
-    they have, and `flush_at_end` fires the windows that are left. `start_ms` is the clock at the start, zero or, for a
-    real trace, a moment in milliseconds since 1970. `chunk_base` is 0 as documented or 1 as in the engine; `complete`
-    and `local` are the rules of the trackers. `rules` sets all options in which the design, the implementation and
-    sound rules differ, unless a part sets them itself; `options` shows what is in effect. All randomness comes from
+    `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish their
+    buffers, and `flush_at_end` fires the remaining windows. `start_ms` is the clock at the start, zero or, for a real
+    trace, a moment in milliseconds since 1970. `chunk_base` is 0 as documented or 1 as in the engine; `complete` and
+    `local` are the rules of the trackers. `rules` sets all options in which the design, the implementation and sound
+    rules differ, unless a part sets them itself; `options` shows what is in effect. All randomness comes from
     `seed`: the same scenario always gives the same recording.
 
-    The design contradicts itself: its snippet (`complete="literal"`) completes no sequence of a single chunk with the
-    number 0, as all inputs of its own diagram are, so no window fires there with `rules="design"`. `rules="diagram"`
-    is the design but for that: a sequence is complete when all its chunks have come, as the sentence before the snippet
-    says.
+    The design contradicts itself: its code snippet (`complete="literal"`) never completes a sequence with a single
+    chunk number 0. All inputs of its own diagram are such sequences, so no window fires there with `rules="design"`.
+    `rules="diagram"` is the design with one difference: a sequence is complete when all its chunks have arrived, as the
+    sentence before the snippet says.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]

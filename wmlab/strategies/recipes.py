@@ -1,4 +1,4 @@
-"""How engines write a watermark: the line of a program, or that the engine cannot have it, and what it has instead.
+"""How engines write a watermark: the line of a program, or the reason why not, with the alternative.
 
 Only what an engine has is a recipe. Flink, Spark, Kafka Streams and Beam have a constant bound. In Flink and Beam, a
 watermark that waits for each writer is one for each split of a source, if each writer has its own partition; Spark has

@@ -1,4 +1,4 @@
-"""Windows over a log: which records a watermark makes late are few of them lost, for a window drops by its own end.
+"""Windows over a log: few late records are lost, because a window drops records only by its own end.
 
 A record at t is *late* if t < X. It is *lost* if no window that it belongs to takes it any more. A window that ends
 before `end` has its first result when X reaches `end`, and takes records until X reaches `end` plus the allowed

@@ -1,4 +1,4 @@
-"""The files of a feed: what a live query reads, in the order of time."""
+"""The files of a feed, which a live query reads in time order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of streams came to: the lower bound of a stream, and its measures."""
+"""The measures of a run of streams: the lower bound of a stream, and further numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine of your own next to the rule that it claims to be: the smallest history in which they differ.
+"""Compares your machine with the rule that it should follow, and finds the smallest history in which they differ.
 
 Histories are drawn by hypothesis, always the same ones, and shrunk by it to the fewest steps and smallest numbers.
 """

@@ -1,4 +1,4 @@
-"""A program in any language, judged by a rule: first the cases that stand in a table, then histories that are drawn."""
+"""A program in any language, judged by a rule: first the cases of a table, then random histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn, before any library draws it: panels over one x axis, each with layers in the units of its data.
+"""The drawing, before any library draws it: panels over one x axis, each with layers in the units of its data.
 
 A chart composes a `Scene` from the facts it found; `svg` and `plotly` draw the same scene. A layer has a role, which
 gives colour, width and dash (`style.ROLES`), and a name, which stands in the legend or in the hover box; so nothing is

@@ -1,4 +1,4 @@
-"""What came out of a dataflow, as rows with the columns that they had."""
+"""The results of a dataflow, as rows with their columns."""
 
 from __future__ import annotations
 

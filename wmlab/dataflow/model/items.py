@@ -1,4 +1,4 @@
-"""What flows through a dataflow: rows, keyed watermarks, idle messages, barriers, and the end.
+"""The items that flow through a dataflow: rows, keyed watermarks, idle messages, barriers, and the end.
 
 A row is the tuple of its values; the dataflow says which column is which, and which of them carry a watermark key.
 

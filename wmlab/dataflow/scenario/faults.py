@@ -1,4 +1,4 @@
-"""What can go wrong in a dataflow, as values: times are ms after its start, and without `for_ms` to the end.
+"""The faults of a dataflow as values: times are ms after its start; without `for_ms` a fault lasts to the end.
 
 A fault of a vertex, partition or instance that does not exist is refused. One that turns out not to happen, because
 its partition is not there then, is written down in the table `incidents`.

@@ -108,12 +108,12 @@ class OriginProgress:
 
 @dataclass(frozen=True, slots=True)
 class BlockingOrigin:
-    """An origin at the global watermark, and what has to come before it moves on.
+    """An origin at the global watermark, and the buffers that must arrive before it advances.
 
-    `sequence` is the first one that is not complete. `chunks` are those of it known to be missing (the first ten);
-    `started` tells whether any has come, `ended` whether the last one has, `complete` is the rule. `waiting` counts the
-    buffers that came beyond the longest consecutive sequence, `since_ms` is the processing time since which the global
-    watermark stands (None: it never moved).
+    `sequence` is the first incomplete one. `chunks` are its chunks known to be missing (the first ten); `started` says
+    whether any has arrived, `ended` whether the last one has, `complete` is the rule. `waiting` counts the buffers that
+    arrived beyond the longest consecutive sequence, `since_ms` is the processing time since which the global watermark
+    has not advanced (None: it never did).
     """
 
     origin: int

@@ -109,12 +109,12 @@ class Party:
 class Cause:
     """What holds a curve at `at_ms`: its kind, the parties, and the value of the curve (`bound`; None: unknown).
 
-    `since_ms` is from when on the curve has that value. `by_ms` is how much higher it would be without this cause:
-    without the writers, the least time of the others; without what keeps the cycle or the readers back, what is noted,
-    or in the log; None if unknown. `waits` says that a cycle has run since without a new watermark. `earliest_ms` and
-    `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` what keeps it from
-    running. `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log.
-    `end_ms` is when the run ends, as far as that is planned: nothing that is due later takes place.
+    `since_ms` is the moment from which on the curve has that value. `by_ms` is how much higher it would be without this
+    cause: without the writers, at the smallest time of the others; without the delay of the cycle or of the readers, at
+    the noted time or the newest watermark; None if unknown. `waits` says that a cycle has run since without a new
+    watermark. `earliest_ms` and `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and
+    `blocked_by` is what prevents it from running. `reason` is the recorded reason of a cycle that failed. `newest` is
+    the newest watermark of the log. `end_ms` is the planned end of the run: anything due later does not happen.
     """
 
     kind: CauseKind

@@ -28,10 +28,10 @@ Bound = Literal["lower", "upper"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BoundExplanation(Answer):
-    """What holds a bound of `stream` at `at_ms` (clock): of its log, or as a `group` or `reader` knows it.
+    """What holds a bound of `stream` at `at_ms` (clock): of its log, or the one that a `group` or `reader` knows.
 
     `value` is the bound (event time, ms; None: unknown) and `cause` what holds the lower one. `silent` is the imported
-    writer whose newest event is furthest below the bound, if it is silent and goes on noting times.
+    writer whose newest event is furthest below the bound, if it is silent but keeps noting times.
     """
 
     at_ms: int

@@ -1,4 +1,4 @@
-"""Charts of those who make the lower bound: what writers note and cost, which cycles take them, who owns buckets.
+"""Charts of the parties behind the lower bound: the notes and costs of writers, the cycles, and bucket owners.
 
 Source: PDP-33, In-memory State and Periodic Watermark Workflow.
 """

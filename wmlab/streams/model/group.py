@@ -1,4 +1,4 @@
-"""The shared state of a reader group: who reads which segment, how far the group has read, and its checkpoints.
+"""The shared state of a reader group: which reader has which segment, how far the group has read, and checkpoints.
 
 One object is the whole state, with a part for each stream that the group reads. A change is made on a copy, which takes
 the place of the state if that has still the revision that was copied; when somebody else was faster, it is made again
