@@ -316,7 +316,7 @@ def _shown(name: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What the findings on one invariant in one stream come to.
+    """The totals of the findings on one invariant in one stream.
 
     `judged` counts single things, `violations` the bad findings, `good` the good ones, and `left_out` the good ones by
     their `exemption`. `proof` is the first bad finding, `harm` the first that is left out, and `why` the first reason
@@ -344,7 +344,7 @@ def invariant(
 def totals_of(
     invariants: Mapping[str, Invariant], tables: Mapping[str, pa.Table], values: Inputs, stream: str
 ) -> list[Totals]:
-    """What the findings on each invariant come to, from the tables of one stream; `values` are all other inputs."""
+    """The totals of the findings on each invariant, from the tables of one stream; `values` are all other inputs."""
     inputs = _OfStream(tables, values)
     return [
         _totals(name, entry.findings(**{parameter: inputs[parameter] for parameter in entry.inputs}), stream)
@@ -419,7 +419,7 @@ def _order(finding: Finding) -> tuple[Any, ...]:
 
 
 def verdict_of(name: str, entry: Invariant, totals: Sequence[Totals]) -> Verdict:
-    """The verdict on one invariant from what its findings come to in each stream."""
+    """The verdict on one invariant from the totals of its findings in each stream."""
     totals = sorted(totals, key=lambda each: each.stream)
     violations, good = sum(each.violations for each in totals), sum(each.good for each in totals)
     first, harm = _first(each.proof for each in totals), _first(each.harm for each in totals)

@@ -491,7 +491,7 @@ def _contents(scenario: Any) -> tuple[Any, ...]:
 
 
 def _require_kind(cls: type, data: Mapping[str, object], source: str) -> None:
-    """Refuse a file that is a scenario of another kind, and say of which."""
+    """Refuse a file that is a scenario of another kind, and name that kind."""
     own = {field.name for field in dataclasses.fields(cls)}
     for field, kind in _KINDS.items():
         if field in data and field not in own:

@@ -43,7 +43,7 @@ _UNTIL_EXIT: Final[list[Scratch]] = []
 class Scratch:
     """A hidden directory on the file system of `beside` (None: that of temporary files), while this exists.
 
-    Everything is written there first: what is finished is renamed, and what is not is gone with it.
+    Everything is written there first: finished files are renamed, and unfinished ones are removed with it.
     """
 
     def __init__(self, beside: Path | None) -> None:

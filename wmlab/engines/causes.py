@@ -1,4 +1,4 @@
-"""Why a watermark stands or is behind: the causes, and what is found of each in what a job reported.
+"""Why a watermark does not advance or is behind: the causes, and how each is found in the reports of a job.
 
 The rules of each engine are in `flink_rules` and `spark_rules`, pure functions over a `Job`, which find their cause or
 nothing. A finding is `sure` where the job reported what excludes the other causes, which its `proof` states; `likely`

@@ -1,4 +1,4 @@
-"""What a run of a query plan came to: the global watermark of a query, and its measures."""
+"""The measures of a query plan run: the global watermark of a query, and further numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which watermark a log asks for: chosen on its first half, judged on its second, with what was assumed.
+"""Which watermark suits a log: chosen on its first half, judged on its second, with the assumptions.
 
 Each kind of watermark gets its parameters from the first half: the least bound that keeps the target there, and the
 idle timeout with the least lag. All run over the whole log. Of those that keep the target on the second half, the

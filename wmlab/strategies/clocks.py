@@ -1,4 +1,4 @@
-"""The clocks of a log: which records have a wrong time, and of each writer what its records show.
+"""The clocks of a log: which records have a wrong time, and statistics about each writer's records.
 
 A record is *ahead* if its event time is after its arrival, by more than clocks and delays of the log explain. It is
 *older than the log* if its event time is before the first arrival by more than the log is long: the clock of a device

@@ -1,4 +1,4 @@
-"""Findings: what is wrong with a log, or with the numbers of an advice: which writer, and what to do.
+"""Findings: problems of a log, or of the numbers of an advice, with the writers and what to do.
 
 The rules for records and writers are those of `clocks`; here they are put into words, with what they do to the constant
 bound. The largest event time never falls, so one record that is stamped a day ahead is behind the lateness of all

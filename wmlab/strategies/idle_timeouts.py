@@ -1,4 +1,4 @@
-"""What every idle timeout costs on a log: who is declared idle and comes back, what is late by it, who is waited for.
+"""The cost of every idle timeout on a log: inputs wrongly declared idle, records that it makes late, and waiting.
 
 The watermark is the least, over the inputs that are not idle, of their largest event time less a bound; the largest of
 all if all are idle; and it never falls. An input is idle when the clock has come to more than the timeout after its

@@ -195,6 +195,6 @@ def _counted(values: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 
 def of_counts(name: str, rows: int, lateness: Int64Array, counts: Int64Array, base_lag_ms: int) -> LatenessCurve:
-    """The curve of `rows` records, of which `counts[i]` are late by `lateness[i]` ms, ascending and above 0."""
+    """The curve of `rows` records; `counts[i]` of them are late by `lateness[i]` ms, ascending and above 0."""
     above = np.cumsum(counts[::-1])[::-1]
     return LatenessCurve(name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms)

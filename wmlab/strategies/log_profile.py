@@ -1,4 +1,4 @@
-"""A log in one look: what is in it, which writers are dirty and how, and the calls to make next."""
+"""An overview of a log: its contents, the writers with bad rows, and the calls to make next."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Spark on logs that do not fit in memory: the lateness curve, as `wm.strategy.lateness_curve` has it of a
-trace."""
+"""Spark on logs that do not fit in memory: the lateness curve, as in `wm.strategy.lateness_curve` for a trace."""
 
 from __future__ import annotations
 

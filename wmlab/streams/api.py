@@ -1,4 +1,4 @@
-"""What a user reaches of streams: the scenario with its verbs."""
+"""The public scenario of streams, with its verbs."""
 
 from __future__ import annotations
 

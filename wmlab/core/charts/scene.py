@@ -487,7 +487,7 @@ Curve = TypeVar("Curve", Steps, Path)
 
 
 def merge_equal(curves: Sequence[Curve]) -> list[Curve]:
-    """The curves, of which equal ones become one with all their names, in the look of the last: it would hide them."""
+    """The curves; equal ones become one with all their names, in the style of the last one, which would hide them."""
     by_points: dict[str, list[Curve]] = {}
     for curve in curves:
         known = staircases(curve.xs, curve.ys) if isinstance(curve, Steps) else (curve.xs, curve.ys)

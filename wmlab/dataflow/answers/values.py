@@ -1,4 +1,4 @@
-"""The answers about a recorded dataflow as values: why something waits, and what was dropped."""
+"""The answers about a recorded dataflow as values: why a vertex or a window waits, and which rows were dropped."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""How far time has come: the local watermark of every origin and the global one, buffer by buffer.
+"""How far event time has advanced: the local watermark of every origin and the global one, buffer by buffer.
 
-The local watermark is read off the longest consecutive sequence 1..k of complete sequences of an origin: the value of k
-(`head`, as the engine does) or the largest value up to k (`running_max`). They differ only if values go back. The text
-has another sentence, `literal`: the value of the largest sequence i for which all chunks of the sequences up to i - 1
-have come. So the first chunk of k + 1 counts before the others are there, and their records can be late.
+The local watermark follows from the longest consecutive sequence 1..k of complete sequences of an origin: the value of
+k (`head`, as the engine does) or the largest value up to k (`running_max`). They differ only if values go back. The
+text has another sentence, `literal`: the value of the largest sequence i for which all chunks of the sequences up to i
+- 1 have come. So the first chunk of k + 1 counts before the others are there, and their records can be late.
 
 The global watermark is the smallest local one of the declared origins; it is unknown while one of them has none. There
 is no idleness and no timeout: an origin that never sends holds it for ever.
 
-Two sources, of which the second is late and the first loses sequence 2 for a while. What a buffer completes, how far
+Two sources: the second one is late, and the first one loses sequence 2 for a while. What a buffer completes, how far
 its origin has come, and the global watermark:
 
 >>> tracker = ProgressTracker([1, 2])

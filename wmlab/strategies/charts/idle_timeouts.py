@@ -1,4 +1,4 @@
-"""The chart of idle timeouts: what a short one loses, against how long a long one lets the watermark stand."""
+"""The chart of idle timeouts: the losses of a short one, against how long the watermark stalls with a long one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chart of a log by its writers: who sends when, who is silent, and which records have wrong times."""
+"""The chart of a log by its writers: when each one sends or is silent, and which records have wrong times."""
 
 from __future__ import annotations
 

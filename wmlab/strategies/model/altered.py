@@ -1,4 +1,4 @@
-"""A strategy around another one: with the error of a report next to the right rule.
+"""A strategy around another one: it adds the error of a report to the right rule.
 
 Most reports of bugs say "it was this, it should be that". `Altered` is the first of the two, made of the second by one
 line.

@@ -1,7 +1,7 @@
-"""The largest event time less a constant; and the perfect watermark, the yardstick, which knows what is still to come.
+"""The largest event time minus a constant; and the perfect watermark, the yardstick, which knows the future records.
 
 With m the largest event time so far, X = m - B. The same rule under three names: Flink's
-`BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), and the stream time of Kafka Streams less the grace of
+`BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), and the stream time of Kafka Streams minus the grace of
 a window. It is also the delay of a Spark watermark over batches of one record, before an operator with windows.
 """
 

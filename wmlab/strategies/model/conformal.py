@@ -1,4 +1,4 @@
-"""Conformal inference: a bound that is steered by a wanted share of late records.
+"""Conformal inference: a bound that follows a desired share of late records.
 
 Alpha is the share of latenesses that the bound may leave out. At each record it grows a little if the record was on
 time, and shrinks a lot if it was late. No assumption is made on how latenesses are distributed or drift.

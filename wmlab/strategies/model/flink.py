@@ -1,4 +1,4 @@
-"""Flink's watermarks: splits and channels that fall idle, and how a task combines them.
+"""Flink's watermarks: splits and channels that become idle, and how a task combines them.
 
 Watermarks are Flink's own here, inclusive: W says that nothing with a time of at most W follows. A source emits them
 at probes only, which come every `pipeline.auto-watermark-interval`.

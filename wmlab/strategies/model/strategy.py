@@ -1,4 +1,4 @@
-"""What every strategy is: a frozen value that turns the inputs of one log, one by one, into watermarks.
+"""Strategies: frozen values that turn the inputs of one log, one by one, into watermarks.
 
 A watermark is stated in two ways. X is its exclusive form, in which all strategies are compared: no later record has
 an event time before X. `native` is what the engine itself prints, which may be inclusive (Flink: X - 1) or a pair

@@ -66,7 +66,7 @@ class Minimum:
         return self.x
 
     def advance(self, now_ms: int) -> int:
-        """`x` when the clock has come to `now_ms`."""
+        """`x` when the clock has reached `now_ms`."""
         self._declare(now_ms)
         if self._drop(now_ms):
             self._lowest()

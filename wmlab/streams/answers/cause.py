@@ -28,7 +28,8 @@ A watermark that is in the log reaches a reader or its group later, held by
 
 or by nothing: then the group knows the newest watermark, and `log` is the cause of the log's curve. A cause is taken
 from what was known by then. `earliest_ms` is not a prediction: before it the cause cannot end as the script and the
-rules have planned it, and `at_least` is what the bound comes to then unless a writer with an older time joins.
+rules have planned it, and `at_least` is the value that the bound then reaches, unless a writer with an older time
+joins.
 
 Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader; upstream classes `PeriodicWatermarking`,
 `WatermarkReaderImpl` and `ReaderGroupStateManager`.

@@ -166,7 +166,7 @@ class Tracker:
         log: MarksLog[Watermark] | Iterable[tuple[int, Watermark]],
         segments: Mapping[int, Segment],
     ) -> Tracker:
-        """The tracker after the group has come to `position`.
+        """The tracker after the group has reached `position`.
 
         `log` is the marks log, or the (revision, watermark) pairs after the cursor. Raises `TruncatedError` when the
         log was truncated past the cursor.

@@ -1,4 +1,4 @@
-"""The network between the nodes: how long messages take, and what may become of them.
+"""The network between the nodes: how long messages take, and how they can be lost, repeated or reordered.
 
 Two kinds of message. A call, such as a noted time, is on its own: it may be lost, delivered twice, or overtaken. What
 travels on a connection, appends and their acknowledgements above all, arrives once and in order; a loss shows there

@@ -1,4 +1,4 @@
-"""Noting policies: which time a writer notes, given what it knows.
+"""Noting policies: which time a writer notes, from its own state.
 
 A noted time T promises that the writer will not write an event older than T any more. Each policy keeps that
 promise under its own condition. PDP-33 leaves the choice to the application ("Introduction"; "Event Writer API

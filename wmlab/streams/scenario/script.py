@@ -1,4 +1,4 @@
-"""Everything that can be made to happen in a run, as values.
+"""The actions of a script, as values: faults, scales, and everything else that can happen in a run.
 
 Times are milliseconds after the start of the scenario. `stream` names a stream; None is the first one of the scenario.
 What was stopped starts again after `restart_after_ms`; None: never.
