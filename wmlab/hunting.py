@@ -1,4 +1,4 @@
-"""A hunt: variations of a scenario are run and judged, and what breaks an invariant is made as small as it can be.
+"""A hunt: it runs and checks variations of a scenario, and shrinks those that break an invariant as far as possible.
 
 A variation is a configuration, a seed, and some of the faults that are offered, in some order. If there are few, all of
 them are run, the smallest first; else some are drawn. Each recording is judged in memory by the rules of the checks of
@@ -47,7 +47,7 @@ class Variation:
     """One run of a hunt: what was varied, and the invariants that it broke.
 
     `configuration` is a label, `faults` are the indices of the faults among those offered, in the order in which they
-    happen. `refused` is why such a scenario cannot be: then nothing was run. `failed` is why an execution of the run
+    happen. `refused` is why the scenario is invalid: then nothing was run. `failed` is why an execution of the run
     failed, None if none did.
     """
 
@@ -63,8 +63,8 @@ class Variation:
 class Violation:
     """An invariant that a variation broke, and the smallest scenario that breaks it.
 
-    `first_run` is the number of the run that broke it, from 1, and `runs` how many more it took to make it small.
-    `minimal` says that no part of the scenario can be left out alone, and no field set back alone.
+    `first_run` is the number of the run that broke it, from 1, and `runs` is the number of further runs to shrink it.
+    `minimal` says that no single part of the scenario can be left out, and no single field reset.
     """
 
     invariant: str
@@ -129,11 +129,11 @@ class Violation:
 
 @dataclass(frozen=True, repr=False)
 class Hunt(TableAnswer[Violation]):
-    """What a hunt found: a `Violation` for each invariant that a configuration broke, and every run.
+    """The result of a hunt: a `Violation` for each invariant that a configuration broke, and every run.
 
-    `exhaustive` says that all variations were run, and not only some that were drawn. `offered` names the faults, as
-    the indices in a `Variation` count them. `options` has each option in which two sets of rules differ, if `ablate`
-    asked for them, with the variation in which it matters most; the weightiest comes first.
+    `exhaustive` says that all variations were run, and not only a random sample. `offered` names the faults; the
+    indices in a `Variation` refer to it. `options` has each option in which two sets of rules differ, if `ablate` was
+    given, with the variation in which it matters most; the most important one comes first.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Hunt(TableAnswer[Violation]):
 
     @cached_property
     def exercised(self) -> Mapping[str, int]:
-        """In how many runs each fault and each configuration was exercised, by name; those of no run have 0."""
+        """In how many runs each fault and each configuration was used, by name; 0 for those without a run."""
         counts = Counter[str]()
         labels = dict.fromkeys(run.configuration for run in self.runs)
         for run in self.runs:
@@ -212,26 +212,26 @@ def hunt(
     ablate: tuple[str, str] | None = None,
     stream: str | None = None,
 ) -> Hunt:
-    """Look for variations of a scenario that violate an invariant, and make each as small as it can be.
+    """Look for variations of a scenario that violate an invariant, and shrink each as far as possible.
 
-    `scenario` is of any kind, and `faults` are what its `script`, or the `faults` of a dataflow, may have. A variation
-    adds up to `most_faults` of them, in any order: the faults that are chosen share the moments that they have.
-    `configurations` says by label which fields of the scenario are replaced, such as {"shipped": {"rules":
-    "implementation"}}, and `seeds` what its seed may be, by default its own. For `quiet_ms` (ms) nothing new is sent
-    at the end, so that everything can come to rest: then the invariants of liveness are judged, too. `invariants` are
-    names as `check` has them, or functions of your own, which take the recording and say in words what is violated, or
-    None; without, all that are judged in memory. Without faults, seeds and configurations there is
-    one run, of the scenario as it is, and the answer says that nothing was varied.
+    `scenario` is of any kind, and `faults` are possible entries of its `script`, or of the `faults` of a dataflow. A
+    variation adds up to `most_faults` of them, in any order: the selected faults exchange their moments.
+    `configurations` gives, by label, the fields of the scenario to replace, such as {"shipped": {"rules":
+    "implementation"}}, and `seeds` gives its possible seeds, by default its own. During the last `quiet_ms` (ms),
+    nothing new is sent, so that everything can come to rest; then the liveness invariants are checked, too.
+    `invariants` are names as in `check`, or your own functions, which take the recording and return a sentence about
+    the violation, or None. The default is all invariants that are checked in memory. Without faults, seeds and
+    configurations, there is one run of the unchanged scenario, and the answer says that nothing was varied.
 
-    With `ablate`, two sets of rules such as ("sound", "design"), each variation is also run with one option after the
-    other changed, as `scenario.ablate` does, and the answer has for each option the variation in which it matters most.
+    With `ablate`, two sets of rules such as ("sound", "design"), each variation is also run with each option changed
+    alone, as `scenario.ablate` does, and the answer has for each option the variation in which it matters most.
     `stream` chooses one of several streams or queries for that.
 
-    If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
-    drawn, by `seed`. A variation that the scenario refuses, such as one with a crash of a writer that is down, is
-    listed with the reason and is not a run. Of each invariant and configuration the first violation is kept, and with
-    `shrink` reduced. Raises `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for
-    a fault that the scenario never admits, and what a replaced field raises.
+    If there are at most `runs` variations, all of them are run, those with the fewest faults first; otherwise `runs` of
+    them are drawn by `seed`. A variation that the scenario refuses, such as a crash of a writer that is down, is listed
+    with the reason and is not a run. For each invariant and configuration, the first violation is kept, and shrunk if
+    `shrink` is True. Raises `ModelError` for an unknown invariant and for invalid arguments, `ScenarioError` for a
+    fault that the scenario never accepts, and the error of a replaced field.
     """
     shrink = the_flag(shrink, "shrink", ModelError)
     if ablate is not None and (not isinstance(ablate, tuple | list) or len(ablate) != 2):

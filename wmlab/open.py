@@ -1,4 +1,4 @@
-"""What was kept, of whatever kind: recordings, scenario files, and the logs of `wm.trace`; and what their ids mean.
+"""Open what was saved: recordings, scenario files and the logs of `wm.trace`, of any kind; and decode segment ids.
 
 Each kind has a line here, and only here.
 """
@@ -55,7 +55,7 @@ def load_scenario(path: str | Path) -> Any:
 
 
 def load_recording(path: str | Path) -> Any:
-    """The recording that was kept at `path`, as the class of its kind: `wm.load("runs/first")`.
+    """Open the recording that was saved at `path`, as the class of its kind: `wm.load("runs/first")`.
 
     Raises `RecordingError` as `Recording.read` does.
     """

@@ -1,6 +1,6 @@
 """Every function on DataFrames once, and a sweep: what a session answers, as texts that can be compared.
 
-`python -m tests.clusters.surface MASTER FOLDER [--no-checks]` prints them as JSON, about what `make` put into FOLDER.
+`python -m tests.clusters.surface MASTER FOLDER` prints them as JSON, about what `make` put into FOLDER.
 """
 
 from __future__ import annotations

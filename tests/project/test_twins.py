@@ -38,14 +38,14 @@ TWINS: Final = (
             "test_spark_and_the_reader_model_agree_on_every_version",
         ),
         "the comparison of a reader with a stream cut",
-        "millions of positions find their bounds by a compiled search, and none is sent to Python",
+        "Spark looks up the bounds of millions of positions by a compiled search and sends none of them to Python",
     ),
     Twin(
         ("strategies", "lateness_curve"),
         ("strategies", "lateness_curve"),
         ("test_the_lateness_curve_of_spark_is_that_of_the_trace",),
         "the lateness curve",
-        "a log that does not fit into memory is read in stretches, many at once",
+        "Spark reads a log that does not fit into memory in parts, many at once",
     ),
 )
 
@@ -111,7 +111,7 @@ def test_both_writings_and_their_comparison_exist(twin: Twin) -> None:
 def test_readme_and_design_name_these_two_and_no_other_and_give_the_reasons(name: str) -> None:
     assert len(TWINS) == 2
     text = (source.ROOT / name).read_text(encoding="utf-8")
-    (listed,) = re.findall(r"Two rules stand [^.]*:\n\n((?:- .*\n(?:  .*\n)*)+)", text)
+    (listed,) = re.findall(r"Two rules are [^.]*:\n\n((?:- .*\n(?:  .*\n)*)+)", text)
     reasons = [" ".join(entry.split()) for entry in listed.removeprefix("- ").split("\n- ")]
     assert reasons == [f"{twin.words}: {twin.reason}" for twin in TWINS]
 

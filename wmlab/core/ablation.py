@@ -1,4 +1,4 @@
-"""What each sentence of a document costs: a scenario under one set of rules, and again with one option of another.
+"""The effect of each sentence of a document: a scenario under one set of rules, and again with one other option.
 
 Two sets of rules differ in some options. Each of them is changed alone, so that a difference between two runs has one
 cause. The same scenario and seed give the same run, so an option that does nothing changes no row.
@@ -29,14 +29,14 @@ _UNKNOWN: Final = "–"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionEffect:
-    """One option set as the other rules have it, and what this changes in the run.
+    """One option set as in the other rules, and its effect on the run.
 
     `option` is "Part.option", `before` and `after` its values; `sentence` is what the document says. `parts_ms` is the
     first moment (clock, ms) at which anything recorded differs, None if nothing does; `bound_ms` the first at which the
-    bound by which a run is judged does. `lag_change_ms` is by how much the mean lag of that bound grows, and
-    `width_change_ms` the mean distance of upper and lower bound; None where one of the runs has none. `breaks` and
-    `mends` are the invariants that are violated only with it and only without it. `refused` says why such a scenario
-    cannot be run: then the other fields are None.
+    bound by which a run is judged does. `lag_change_ms` is the change of the mean lag of that bound, and
+    `width_change_ms` the change of the mean distance of upper and lower bound; None if one of the runs has none.
+    `breaks` and `mends` are the invariants that are violated only with it and only without it. `refused` says why such
+    a scenario cannot be run: then the other fields are None.
     """
 
     option: str
@@ -77,7 +77,7 @@ class OptionEffect:
 
     @property
     def broken_names(self) -> str:
-        """The invariants that the option breaks, and those that it mends with a minus before each."""
+        """The invariants that the option breaks, and those that it repairs, each with a minus."""
         return ", ".join([*self.breaks, *(f"−{name}" for name in self.mends)])
 
 
@@ -85,8 +85,8 @@ class OptionEffect:
 class Ablation(TableAnswer[OptionEffect]):
     """A scenario under the rules `from_rules`, and with each option of `to_rules` changed alone.
 
-    `together` is the effect of all of them at once, the run under `to_rules`. `unaffected` are the options that are
-    set by the scenario itself, or belong to parts that it does not have: the rules change nothing there.
+    `together` is the effect of all of them at once, the run under `to_rules`. `unaffected` are the options that the
+    scenario sets itself, or that belong to parts that it does not have: the rules do not change them.
     """
 
     name: str
@@ -152,11 +152,11 @@ class Ablation(TableAnswer[OptionEffect]):
 def ablate(
     scenario: Any, from_rules: str = "sound", to_rules: str = "design", *, stream: str | None = None
 ) -> Ablation:
-    """What each option costs in which two sets of rules differ: one run for each, with that option alone changed.
+    """The effect of each option in which two sets of rules differ: one run per option, with only that option changed.
 
-    The base is the scenario under `from_rules`; each row has one option as `to_rules` sets it, in all parts that leave
-    it to the rules. `stream` chooses one of several streams or queries. Raises `ScenarioError` for rules that the
-    scenario does not have, `RecordingError` for a stream that is not there.
+    The base is the scenario under `from_rules`; each row sets one option as in `to_rules`, in all parts of the scenario
+    that do not set it themselves. `stream` chooses one of several streams or queries. Raises `ScenarioError` for rules
+    that the scenario does not have, `RecordingError` for a stream that is not there.
     """
     for rules in (from_rules, to_rules):
         _require_rules(scenario, rules)
@@ -292,7 +292,7 @@ def _cells(effect: OptionEffect) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightiestOption:
-    """An option, and of the scenarios that were tried the one in which it matters most, with what it does there."""
+    """An option, the tried scenario in which it matters most, and its effect there."""
 
     effect: OptionEffect
     scenario: Any

@@ -1,4 +1,4 @@
-"""What every answer is, and who blocked a bound over a whole run.
+"""The base classes of answers, and the stragglers of a run.
 
 The cost of a straggler is the difference to what the bound would have been without it, averaged over the whole run: by
 so much it raised the mean lag of the bound. Stragglers that block it together share the cost equally.
@@ -208,12 +208,11 @@ there; or it is not measured, as there was no bound to compare, or for an unknow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Straggler:
-    """Who blocked the bound: `who` is a writer or, without one, what stood in the way; `why` is the cause.
+    """What blocked the bound: `who` is a writer or, without one, another cause; `why` is the kind of cause.
 
-    `stretches` counts how often it did: a stretch is a time without a break. `held_ms` is how long in all, `worst_ms`
-    the most by which it lowered the bound, `cost_ms` by how much it raised the run's mean lag, both measured
-    `against` what the others had noted or, where there were no others, against the clock. The last two are None if
-    they cannot be measured.
+    `stretches` counts how often it did: a stretch is a period without a break. `held_ms` is the total time, `worst_ms`
+    is the most by which it lowered the bound, and `cost_ms` is how much it raised the run's mean lag. Both are measured
+    `against` the notes of the others or, without others, against the clock. They are None if they cannot be measured.
     """
 
     who: str
@@ -229,8 +228,8 @@ class Straggler:
 class Stragglers(TableAnswer[Straggler]):
     """The stragglers of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
 
-    `bound` says what they blocked: the lower bound, or the global watermark of a query. `meanings` has the causes with
-    what each means; `stall` is the sentence about the longest time in which it stopped, `notes` are further ones.
+    `bound` names the blocked bound: the lower bound, or the global watermark of a query. `meanings` explains each
+    cause; `stall` is the sentence about its longest stall, `notes` are further sentences.
     """
 
     stream: str
@@ -252,7 +251,7 @@ class Stragglers(TableAnswer[Straggler]):
 
     @property
     def sentence(self) -> str:
-        """Who cost most, in one sentence, and what else is to be said."""
+        """The most expensive stragglers, in one sentence, with further notes."""
         return joined(self.stall, self._costliest(), *self.notes)
 
     def _costliest(self) -> str:

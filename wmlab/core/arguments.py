@@ -1,4 +1,4 @@
-"""What public functions are given: a value as it is meant, or an error that says what to give.
+"""The arguments of public functions: a parsed value, or an error that says what to give.
 
 Fields of values are checked by pydantic (`wmlab.core.values`), where `Flag` is to a field what `the_flag` is to an
 argument.

@@ -53,7 +53,7 @@ class WmlabError(ValueError):
 
 
 class ModelError(WmlabError):
-    """A value that the watermark rules do not admit: a bad key range, scale, position or cut."""
+    """A value that the watermark rules do not allow: a bad key range, scale, position or cut."""
 
 
 class ScenarioError(WmlabError):
@@ -65,7 +65,7 @@ class FunctionError(ScenarioError):
 
     @classmethod
     def of(cls, what: str, error: Exception, item: str) -> FunctionError:
-        """That the function called `what` raised `error` for the `item` that it was given."""
+        """The error for a function called `what` that raised `error` for the `item`."""
         raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         remedy = "correct the function; the traceback above shows where it stopped."
         return cls(f"{what} raised {raised} for {item}.", remedy=remedy)

@@ -1,4 +1,4 @@
-"""What a run will take, estimated from its scenario before it starts: events, steps, memory and time.
+"""An estimate of a run from its scenario, before it starts: events, steps, memory and time.
 
 A step is one turn of the simulator: a batch, a noted time, a cycle, a look of a reader. The counts are upper ones for a
 run without faults, within a factor of a few. What a step takes was measured on one core of an ordinary machine. So the
@@ -59,7 +59,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
-    """What a run of the scenario called `name` will take."""
+    """An estimate of a run of the scenario called `name`."""
 
     name: str
     costs: tuple[Cost, ...]

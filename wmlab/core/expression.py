@@ -261,7 +261,7 @@ def _compiled(node: ast.expr, indices: Mapping[str, int]) -> Evaluate:
 
 
 def _boolean(parts: Sequence[Evaluate], *, decisive: bool) -> Evaluate:
-    """All parts connected by `or`, of which one that is true decides, or by `and`, of which one that is false does."""
+    """All parts connected by `or`, where one true part decides, or by `and`, where one false part decides."""
 
     def evaluate(row: Cells) -> Any:
         unknown = False

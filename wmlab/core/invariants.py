@@ -146,10 +146,10 @@ class Derived:
 class Verdict:
     """The verdict on one invariant.
 
-    `judged` counts the single things that could be judged and `violations` those found wrong; `left_out` counts those
-    that went wrong and break no promise, and `exceptions` says which: "154 late events of a dropped writer". `what` is
-    the first violation, or why nothing could be judged, or the first thing that was left out, and None when all is
-    well; `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
+    `judged` counts the items that could be judged, and `violations` those that violate the invariant. `left_out` counts
+    problems that break no promise, and `exceptions` names them: "154 late events of a dropped writer". `what` is the
+    first violation, or the reason why nothing could be judged, or the first exception, and None if there is no problem;
+    `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
     """
 
     invariant: str
@@ -165,19 +165,19 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """What it is called in a sentence: "I6 (no event below the lower bound)"."""
+        """Its name in a sentence: "I6 (no event below the lower bound)"."""
         return f"{self.invariant} ({self.title})" if self.title else self.invariant
 
     @property
     def outcome(self) -> str:
-        """The verdict in words: "ok, with exceptions" if it leaves something out."""
+        """The verdict in words: "ok, with exceptions" if there are any."""
         return "ok, with exceptions" if self.verdict == "ok" and self.left_out else self.verdict
 
     @property
     def at_ms(self) -> int | None:
         """When the first violation was complete (clock): when the last row of its evidence was written.
 
-        None where nothing is violated, or no row of the evidence has a time.
+        None if nothing is violated, or if no row of the evidence has a time.
         """
         times = [proof.row[name] for proof in self.evidence for name in _WRITTEN if proof.row.get(name) is not None]
         return max(times, default=None) if self.verdict == "violated" else None
@@ -239,7 +239,7 @@ class Verdicts(TableAnswer[Verdict]):
 
     @property
     def with_exceptions(self) -> tuple[str, ...]:
-        """The names of the invariants that hold and leave something out."""
+        """The names of the invariants that hold with exceptions."""
         return tuple(v.invariant for v in self.verdicts if v.verdict == "ok" and v.left_out)
 
     def __getitem__(self, invariant: str) -> Verdict:
@@ -316,7 +316,7 @@ def _shown(name: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What the findings on one invariant in one stream come to.
+    """The totals of the findings on one invariant in one stream.
 
     `judged` counts single things, `violations` the bad findings, `good` the good ones, and `left_out` the good ones by
     their `exemption`. `proof` is the first bad finding, `harm` the first that is left out, and `why` the first reason
@@ -344,7 +344,7 @@ def invariant(
 def totals_of(
     invariants: Mapping[str, Invariant], tables: Mapping[str, pa.Table], values: Inputs, stream: str
 ) -> list[Totals]:
-    """What the findings on each invariant come to, from the tables of one stream; `values` are all other inputs."""
+    """The totals of the findings on each invariant, from the tables of one stream; `values` are all other inputs."""
     inputs = _OfStream(tables, values)
     return [
         _totals(name, entry.findings(**{parameter: inputs[parameter] for parameter in entry.inputs}), stream)
@@ -419,7 +419,7 @@ def _order(finding: Finding) -> tuple[Any, ...]:
 
 
 def verdict_of(name: str, entry: Invariant, totals: Sequence[Totals]) -> Verdict:
-    """The verdict on one invariant from what its findings come to in each stream."""
+    """The verdict on one invariant from the totals of its findings in each stream."""
     totals = sorted(totals, key=lambda each: each.stream)
     violations, good = sum(each.violations for each in totals), sum(each.good for each in totals)
     first, harm = _first(each.proof for each in totals), _first(each.harm for each in totals)

@@ -1,4 +1,4 @@
-"""The columns of a trace in those of a log of your own: which ones the caller names, and what stands in each row.
+"""The columns of a trace from those of your own log: which columns the caller names, and the values of each row.
 
 `trace_columns` is the rule of every reader, in memory and on the executors of Spark: what it cannot read as a record is
 a row with a reason.

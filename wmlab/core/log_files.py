@@ -1,4 +1,4 @@
-"""Logs of your own: files and data frames as tables, and which of their rows are refused.
+"""Your own logs: files and data frames as tables, and which of their rows are refused.
 
 A file is Parquet, CSV or JSON, compressed or not. A data frame is one of pandas, PyArrow, Polars or Spark, also of
 Spark Connect. A path leads into nested values: `a.b.c`, `rxInfo[0].time`, or `rxInfo[].time` for one row of each

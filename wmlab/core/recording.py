@@ -49,7 +49,7 @@ _KINDS: Final[dict[str, type[Recording]]] = {}
 class Recording:
     """One run as a value; two recordings are equal if their manifests and tables are.
 
-    `path` is where it was saved or read, and where Spark reads it; None while it is only in memory. It takes no part in
+    `path` is where it was saved or read, and where Spark reads it; None while it is only in memory. It does not affect
     equality. Make one with `from_tables` or `read`. A subclass gives its `kind`, as the manifest has it, and the schema
     of each of its tables.
     """
@@ -78,10 +78,10 @@ class Recording:
     ) -> Self:
         """A recording of the given tables; those not given are empty, columns are taken by name.
 
-        A column that admits nulls may be left out, as a log leaves out what it cannot know: it is null in every row.
-        `scenario` is plain JSON data. The kind is that of the class or, of `Recording` itself, the one that has the
-        tables. Raises `RecordingError` that names all mistakes at once: tables or columns that are unknown or missing,
-        types that do not fit, nulls where the schema has none, numbers not finite.
+        A nullable column may be left out, because a log may not know it; it is then null in every row. `scenario` is
+        plain JSON data. The kind is that of the class or, of `Recording` itself, the one that has the tables. Raises
+        `RecordingError` that names all mistakes at once: tables or columns that are unknown or missing, types that do
+        not fit, nulls where the schema has none, numbers not finite.
         """
         finished = the_flag(finished, "finished")
         made_by = cls if cls.kind else _kind_of(tables)
@@ -133,8 +133,8 @@ class Recording:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
         """Write the recording to the directory `path` and return it with that path.
 
-        It exists there whole or not at all. With `overwrite` it replaces an older recording, never anything else.
-        Raises `RecordingError` if something stands in the way or the disk refuses.
+        The directory is written completely or not at all. With `overwrite` it replaces an older recording, never
+        anything else. Raises `RecordingError` if something else is there or the disk refuses.
         """
         overwrite = the_flag(overwrite, "overwrite")
         target = storage.write(path, self.manifest, self.tables, overwrite=overwrite)
@@ -418,9 +418,9 @@ def rare_collections() -> Iterator[None]:
 
 
 def as_streams(recordings: Mapping[str, Recording], *, name: str) -> Recording:
-    """Several recordings as one of that name: each is a stream of it, called as the mapping calls the recording.
+    """Combine several recordings into one of that name: each becomes a stream, named by its key in the mapping.
 
-    It has every table that names the stream of each row, whole; rows about no stream are left out, and it has no
+    The result has every table that names the stream of each row; rows about no stream are left out, and it has no
     scenario. Raises `RecordingError` for no recordings, for recordings of different kinds, and for one of several
     streams.
     """

@@ -1,4 +1,4 @@
-"""Runs side by side: their bounds on one axis, what differs in their scenarios, and what in their results.
+"""Runs side by side: their bounds on one axis, and the differences in their scenarios and results.
 
 Each model says by which bound its runs are judged and what it measures besides its lag: `measures` of its recordings.
 """
@@ -43,7 +43,7 @@ class RunComparison(Answer):
 
     @property
     def sentence(self) -> str:
-        """Which runs failed, had no bound, gave fewer results or broke promises, and then whose bound lags most."""
+        """Which runs failed, had no bound, gave fewer results or broke promises, and then which bound lags most."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,13 +74,13 @@ class RunComparison(Answer):
 
 
 def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream: str | None = None) -> RunComparison:
-    """Two or more runs on one axis: their bounds, what differs in their scenarios, and what in their results.
+    """Compare two or more runs: their bounds on one axis, and the differences in their scenarios and results.
 
-    That is the lower bound of a stream, the global watermark of a query plan, the coalesced watermark of a dataflow;
-    `measures` of a recording says at which operator. `labels` names the runs, by default as their scenarios are named,
-    numbered where names repeat. `stream` chooses one of several streams or queries. Raises `RecordingError` for fewer
-    than two recordings, recordings of different kinds, labels that do not fit, a recording without scenario, or a
-    stream that one of them does not have.
+    The bound is the lower bound of a stream, the global watermark of a query plan, or the coalesced watermark of a
+    dataflow; `measures` of a recording says at which operator. `labels` names the runs, by default as their scenarios
+    are named, numbered where names repeat. `stream` chooses one of several streams or queries. Raises `RecordingError`
+    for fewer than two recordings, recordings of different kinds, labels that do not fit, a recording without scenario,
+    or a stream that one of them does not have.
     """
     if len(recordings) < 2:
         raise RecordingError(

@@ -1,4 +1,4 @@
-"""What one run came to, in numbers: the bound that it is judged by, its lag behind the clock, and other measures.
+"""The measures of one run: the bound by which it is judged, the lag of this bound, and other numbers.
 
 A bound promises that what comes later is not below it. So a run has broken promises as well as a lag.
 """
@@ -61,9 +61,10 @@ def lag_pieces(steps: BoundSteps) -> list[Piece]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenPromises:
-    """How many things came below a bound given before, and for how long the bound was above what was still to come.
+    """How many items were below a bound given before, and for how long the bound was unsafe.
 
-    `noun` and `below` say what came: "event", "below a lower bound given before". `unsafe_ms` is None if not measured.
+    `noun` and `below` describe the items: "event", "below a lower bound given before". `unsafe_ms` is None if not
+    measured.
     """
 
     count: int
@@ -80,14 +81,14 @@ class BrokenPromises:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunMeasures(Answer):
-    """What one run came to: the bound that it is judged by, over the clock, and its measures by their names.
+    """The measures of one run: the bound by which it is judged, over the clock, and its measures by name.
 
-    `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none;
-    `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
-    unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `seen_lag_ms`
-    is the worst lag of the bound that readers saw, None where there are none. `settings` is the scenario as plain data
-    with every default and option, None for a log. `failure` says that the run failed, and why; empty if it did not.
-    `results` counts what came out, None if the run gives none; `result_noun` is what one of them is called.
+    `bound` is the name of the bound, for example "lower bound"; `lag_ms` is its mean lag, None if it has none; `broken`
+    describes items below a bound given before, None if unknown. A measure that is None is unknown. `width_ms` is the
+    mean distance of upper and lower bound, None without an upper bound. `seen_lag_ms` is the worst lag of the bound
+    that readers saw, None without readers. `settings` is the scenario as plain data with every default and option, None
+    for a log. `failure` says why the run failed; empty if it did not. `results` counts the results, None if the run has
+    none; `result_noun` is the name of one result.
     """
 
     name: str
@@ -110,7 +111,7 @@ class RunMeasures(Answer):
 
     @property
     def sentence(self) -> str:
-        """That the run failed, which promises were broken, and how far the bound lags."""
+        """Whether the run failed, which promises were broken, and how far the bound lags."""
         promises = f"{self.failure} " if self.failure else ""
         promises += f"Promises were broken: {self.broken.text}. " if self.broken and self.broken.count else ""
         if self.lag_ms is not None:

@@ -276,7 +276,7 @@ _KINDS: Final[dict[str, str]] = {}
 class OptionChange:
     """One option in which two sets of rules differ: "Part.option", its values, and the sentence of the document.
 
-    `scenario` has it changed alone; None: no part of the scenario leaves it to the rules.
+    `scenario` has only this option changed; None: no part of the scenario leaves it to the rules.
     """
 
     option: str
@@ -335,34 +335,34 @@ class ScenarioFile:
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
     def followed_by_quiet(self, quiet_ms: int) -> Self:
-        """The same scenario, which goes on for `quiet_ms` (ms) in which nothing new is sent."""
+        """The same scenario, extended by `quiet_ms` (ms) in which nothing new is sent."""
         return self.replace(duration_ms=self.duration_ms + quiet_ms)  # type: ignore[attr-defined]
 
     @property
     def resolved(self) -> Self:
-        """The same scenario with all that was left to its `rules` filled in: what is run."""
+        """The scenario that runs: the same one, with all options filled in that were left to its `rules`."""
         return resolved(self, getattr(self, "rules", "sound"), self.rule_table)
 
     @property
     def options(self) -> dict[str, Any]:
-        """What is in effect, by path, of every option that `rules` decides on unless a part sets it."""
+        """The values in effect, by path, of every option that `rules` decides unless a part sets it."""
         return dict(options_in(self.resolved, self.rule_table))
 
     @classmethod
     def rule_names(cls) -> tuple[str, ...]:
-        """The sets of rules that there are."""
+        """The names of the sets of rules."""
         return get_args(Rules)
 
     @classmethod
     def rule_values(cls, rules: str) -> dict[tuple[type, str], object]:
-        """What a set of rules sets, by class and option."""
+        """The values that a set of rules sets, by class and option."""
         column = get_args(Rules).index(rules)
         return {
             (part, name): values[column] for part, options in cls.rule_table.items() for name, values in options.items()
         }
 
     def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
-        """Each option in which the scenario's rules and others differ, with the scenario in which it alone is changed.
+        """Each option in which the scenario's rules and others differ, with the scenario that changes only this option.
 
         It is changed in every part that leaves it to the rules.
         """
@@ -384,7 +384,7 @@ class ScenarioFile:
             )
 
     def estimate(self) -> Estimate:
-        """What a run of the scenario will take, without running it."""
+        """An estimate of a run of the scenario, without running it."""
         return Estimate(self.name, tuple(self._costs()))
 
     def _costs(self) -> Iterable[Cost]:
@@ -411,7 +411,7 @@ class ScenarioFile:
         return f"import wmlab as wm\n\nscenario = {python_call(self, self.class_name)}\n"
 
     def class_name(self, made: type) -> str:
-        """What users call the class of the scenario, or of one of its parts."""
+        """The public name of the class of the scenario, or of one of its parts."""
         if isinstance(self, made):
             return self._users_call_it
         beside = self._users_call_it.rpartition(".")[0]
@@ -491,7 +491,7 @@ def _contents(scenario: Any) -> tuple[Any, ...]:
 
 
 def _require_kind(cls: type, data: Mapping[str, object], source: str) -> None:
-    """Refuse a file that is a scenario of another kind, and say of which."""
+    """Refuse a file that is a scenario of another kind, and name that kind."""
     own = {field.name for field in dataclasses.fields(cls)}
     for field, kind in _KINDS.items():
         if field in data and field not in own:

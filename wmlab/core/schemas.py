@@ -1,4 +1,4 @@
-"""What a recording says about itself: the columns of its tables, and its `recording.json`.
+"""The description of a recording: the columns of its tables, and its `recording.json`.
 
 A manifest holds no clock time and no name of a machine: two runs of one scenario with one seed have equal
 manifests, and a manifest has one spelling as JSON.
@@ -64,11 +64,11 @@ _FIELDS: Final = ("wmlab_version", "kind", "name", "source", "seed", "finished")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What was run and what came of it.
+    """The description of a recording.
 
-    `kind` is the model that it is a recording of, for example "streams"; `scenario_json` is the scenario as JSON text,
-    None if there was none; `rows` is the row count of every table of that kind; `finished` is False if the run was
-    stopped before its end; `wmlab_version` is None when an uninstalled wmlab recorded it.
+    `kind` is its model, for example "streams"; `scenario_json` is the scenario as JSON text, None if there was none;
+    `rows` is the row count of every table of that kind; `finished` is False if the run was stopped before its end;
+    `wmlab_version` is None when an uninstalled wmlab recorded it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The signature of a value as one reads it: `rate_per_s: float | None = None`, without the checks of pydantic.
+"""The readable signature of a value: `rate_per_s: float | None = None`, without the checks of pydantic.
 
 Field annotations carry limits and validators, which the docstring says in words; IPython shows the signature first.
 """

@@ -1,4 +1,4 @@
-"""What all simulators share: the clock with its random numbers, delays, and the journal of what happens in a run.
+"""The code that all simulators share: the clock with its random numbers, delays, and the journal of a run.
 
 The draws of a node depend on the scenario's seed and on its own name only. So adding a writer leaves the draws of the
 others as they were. Nothing here depends on wall time or on hash order.

@@ -1,4 +1,4 @@
-"""How a recording lies on disk: a directory with `recording.json` and one Parquet dataset per table.
+"""The files of a recording: a directory with `recording.json` and one Parquet dataset per table.
 
     <recording>/recording.json              what was run, and the row count of every table
     <recording>/<table>/part-0.parquet      one for every table of its kind, empty ones included
@@ -43,7 +43,7 @@ _UNTIL_EXIT: Final[list[Scratch]] = []
 class Scratch:
     """A hidden directory on the file system of `beside` (None: that of temporary files), while this exists.
 
-    Everything is written there first: what is finished is renamed, and what is not is gone with it.
+    Everything is written there first: finished files are renamed, and unfinished ones are removed with it.
     """
 
     def __init__(self, beside: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Real logs: when each event happened, when it arrived, who wrote it, and its key; and how they are read.
+"""Real logs: when each event happened and arrived, its writer and its key; and how they are read.
 
 `load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of your own. The traces that
 come with wmlab are the Parquet files of `data/traces`, where each is from stands in its `<name>.provenance.json`, and
@@ -112,10 +112,10 @@ class Trace:
     """A log as a value, in order of arrival; events that arrive together keep the order of their source.
 
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
-    in the trace, because `load` left bad rows out. `event_time_column` is what the log calls its event times, as the
-    lines for engines write it, and `event_time_form` what stands there: "timestamp"; the unit of numbers, "s"; "text",
-    of ISO 8601; or the format of other texts, as of `datetime.strptime`. Numbers count from `event_time_origin_ms`, in
-    ms since 1970; `event_time_zone` is the zone of local times, None for UTC and for times that name their own.
+    in the trace, because `load` left bad rows out. `event_time_column` is the log's name of the event times, which the
+    settings for engines use, and `event_time_form` is their form: "timestamp"; the unit of numbers, "s"; "text", for
+    ISO 8601; or the format of other texts, as for `datetime.strptime`. Numbers count from `event_time_origin_ms`, in ms
+    since 1970; `event_time_zone` is the zone of local times, None for UTC and for times that name their own.
 
     Events may have happened before 1970, arrivals may not: the clock of a run begins with the first one. Raises
     `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or arrivals that go back.
@@ -155,7 +155,7 @@ class Trace:
 
     @property
     def writer_names(self) -> tuple[str, ...]:
-        """Who wrote, in alphabetical order."""
+        """The names of the writers, in alphabetical order."""
         return tuple(sorted(pc.unique(self.table["writer"]).to_pylist()))
 
     @property
@@ -166,7 +166,7 @@ class Trace:
 
     @property
     def event_span_ms(self) -> tuple[int, int]:
-        """The least and the largest event time, in milliseconds since 1970."""
+        """The smallest and the largest event time, in milliseconds since 1970."""
         ends = pc.min_max(self.table["event_time"])
         return ends["min"].as_py(), ends["max"].as_py()
 
@@ -178,7 +178,7 @@ class Trace:
 
     @property
     def early(self) -> int:
-        """How many events arrived before they happened, as the clocks have it; admitted, since clocks differ."""
+        """How many events arrived before they happened, by the clocks; this is allowed, because clocks differ."""
         return int(pc.sum(pc.less(self.table["arrival_ms"], self.table["event_time"])).as_py())
 
     def between(self, start: int | str, end: int | str) -> Trace:
@@ -382,7 +382,7 @@ def _year(time_ms: int) -> str:
 def names() -> tuple[str, ...]:
     """The logs that come with wmlab, in alphabetical order; raises `TraceError` if there are none.
 
-    "presses" is a raw export, whose columns `load` and `profile` have to be told.
+    "presses" is a raw export; pass its column names to `load` and `profile`.
     """
     bundled = _bundled()
     if not bundled:
@@ -421,31 +421,32 @@ def load(
     bad_rows: BadRows = "refuse",
     name: str | None = None,
 ) -> Trace:
-    """A log as a trace: one that comes with wmlab by its name, else a file, a folder of files, or a data frame.
+    """Load a log as a trace: the name of a log that comes with wmlab, a file, a folder of files, or a data frame.
 
     A file is Parquet, CSV (with commas, semicolons, tabs or bars), or JSON: documents one after the other, or an array
-    of them; it may be compressed (.gz, .bz2, .zst). `form` ("csv", "tsv", "json", "parquet") says so where neither the
-    name of the file nor its beginning does. The files of a folder are read in the order of their names. A data frame is
-    one of pandas, PyArrow, Polars or Spark, such as `wm.spark.of_log` gives.
+    of them; it may be compressed (.gz, .bz2, .zst). `form` ("csv", "tsv", "json", "parquet") is needed if neither the
+    name of the file nor its beginning shows the format. The files of a folder are read in the order of their names. A
+    data frame is one of pandas, PyArrow, Polars or Spark, such as `wm.spark.of_log` gives.
 
     The arguments name the columns. In JSON and nested columns a path names a value, `a.b.c`, and `rxInfo[].time` makes
     one row of each element of the array. A date and a time of day may be in two columns, `event_time=("day", "clock")`.
-    With `delay` there is no column of arrivals: a record arrives so long after its event time. `count` is the column
-    that says how many records a row stands for. Without `writer` and `key` the columns "writer" and "key" are taken
-    where there are such; `writer=None` makes the whole log one writer, named as the trace; `key=None` takes the writer
-    as key, so that all events of a writer go to one segment.
+    With `delay` there is no arrival column: a record arrives that long after its event time. `count` is the column with
+    the number of records that a row represents. Without `writer` and `key`, the columns "writer" and "key" are used if
+    they exist; `writer=None` makes the whole log one writer, named like the trace; `key=None` uses the writer as key,
+    so that all events of a writer go to one segment.
 
     Times are numbers of `unit` ("d", "s", "ms", "us" or "ns") since 1970, or since the date `origin` ("1899-12-30" for
     the days of spreadsheets), timestamps, or texts: ISO 8601, RFC 2822, or what `format` says, as of
     `datetime.strptime`. The first 1,000 rows decide whether a column of texts holds numbers, dates or texts of the
-    format; `wmlab/core/times.py` has the forms. What names no zone is UTC, or of `timezone`, as "Europe/Berlin", with
-    its summer time. Each of the four may differ by column: `unit={"event_time": "s", "delay": "ms"}`. What is finer
-    than a millisecond is dropped, of floating-point numbers rounded. Event times may be before 1970; arrivals may not.
-    Rows are sorted by arrival, stably.
+    format; `wmlab/core/times.py` has the forms. A time without a zone is UTC, or in `timezone`, such as
+    "Europe/Berlin", with its summer time. Each of the four may differ by column:
+    `unit={"event_time": "s", "delay": "ms"}`. Fractions of a millisecond are dropped; floating-point numbers are
+    rounded. Event times may be before 1970; arrivals may not. Rows are sorted by arrival, stably.
 
-    A log with a bad row is refused, with every kind of fault, how many rows have it, and the first of them. With
-    `bad_rows="drop"` such rows are left out, and `Trace.refused` lists them with their reasons. Raises `TraceError`: no
-    such trace, file or column, types that do not fit, bad rows, no good row.
+    A log with a bad row is refused; the error lists every kind of fault, the number of its rows, and the first one.
+    With `bad_rows="drop"` such rows are left out, and `Trace.refused` lists them with their reasons. Raises
+    `TraceError` for an unknown trace, file or column, for types that do not fit, for bad rows, and if there is no good
+    row.
     """
     wanted = LogColumns(event_time, arrival, writer, key, count, delay, unit, format, timezone, origin)
     require_form(form, encoding)

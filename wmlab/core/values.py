@@ -1,4 +1,4 @@
-"""What every part of a scenario is: a frozen, validated value that prints as the code that makes it.
+"""The parts of a scenario: frozen, validated values that print as the code that makes them.
 
 Values are pydantic dataclasses, so that a YAML file and a Python call pass the same checks; numbers may be those of
 numpy. Every mistake becomes a `ScenarioError` that lists all problems together, each with its location.

@@ -34,7 +34,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
 
     @property
     def dataflow(self) -> Dataflow:
-        """The dataflow that was recorded; raises `RecordingError` if it had Python functions and comes from files."""
+        """The recorded dataflow; raises `RecordingError` for a recording from files if it had Python functions."""
         return dataflow_of(self, Dataflow)
 
     @property
@@ -74,9 +74,9 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     def check(self, *only: str) -> Verdicts:
         """One verdict per invariant of the dataflow, or of those named in `only`: check("K1", "K3").
 
-        It needs no Spark: the rules run in memory. K16, on what a run comes to at rest, is judged if it is named. A
-        verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for an
-        unknown name.
+        It needs no Spark: the rules run in memory. K16, a liveness invariant about a run at rest, is checked only if it
+        is named. A verdict says whether the invariant holds, and has the rows that prove a violation. Raises
+        `ModelError` for an unknown name.
         """
         from wmlab.dataflow.checks import in_memory
 
@@ -85,8 +85,8 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     def coalesced(self, spark: Any = None) -> Any:
         """The coalesced watermarks after every step of the coalescers, as a Spark DataFrame.
 
-        Without `spark` by the Spark session of the process, which is started if there is none. With the deviations of
-        the dataflow, so that a recording of mode `hz` is followed as it was.
+        Without `spark` it uses the Spark session of the process, which is started if there is none. It applies the
+        deviations of the dataflow, so that a recording of mode `hz` is followed correctly.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.dataflow.checks.coalesced import coalesced
@@ -97,14 +97,14 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
 
 
 def record(dataflow: DataflowScenario, path: str | Path | None = None) -> DataflowRecording:
-    """Run a dataflow and return everything that happened; with `path`, keep it there."""
+    """Run a dataflow and return a recording of everything that happened; with `path`, save it there."""
     ran = Ran(dataflow, readings_of(dataflow))
     return recorded(DataflowRecording, dataflow, lambda _: simulate(*ran), path).running(ran)
 
 
 @value
 class Dataflow(DataflowScenario):
-    """Vertices, the edges between them, and what goes wrong; the fields are those of `DataflowScenario`."""
+    """Vertices, the edges between them, and the faults; the fields are those of `DataflowScenario`."""
 
     record = record
     permutations = permutations
@@ -112,11 +112,11 @@ class Dataflow(DataflowScenario):
 
 
 def sql(query: str, *sources: Source, name: str = "query", **settings: Any) -> Dataflow:
-    """The dataflow of a SQL query over `sources`, which it calls by their names.
+    """The dataflow of a SQL query over `sources`; the query uses their names.
 
-    The query aggregates the rows in windows (`tumble`, `hop`), joins two streams, or selects from one. Its results
-    come out of the sink "out". `settings` are further fields of `Dataflow`. Raises `ScenarioError`, which points at
-    the character, for any other query and for columns that are not there; and for a dataflow that cannot run.
+    The query aggregates the rows in windows (`tumble`, `hop`), joins two streams, or selects from one. Its results are
+    in the sink "out". `settings` are further fields of `Dataflow`. Raises `ScenarioError`, which points at the
+    character, for any other query and for columns that are not there; and for a dataflow that cannot run.
 
     >>> from wmlab.dataflow import Source, sql
     >>> rows = Source("my_stream", columns=["time1"], rows=[[0], [4_000], [5_000]], times="time1", ends=True)

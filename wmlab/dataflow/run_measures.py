@@ -1,4 +1,4 @@
-"""What a run of a dataflow came to: the coalesced watermark where results wait for it, and its measures."""
+"""The measures of a dataflow run: the coalesced watermark where results wait for it, and further numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BOUND: Final = "watermark"
 
 
 def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
-    """What a dataflow came to in the run: the coalesced watermark over the clock, rows read, late, and put out.
+    """The measures of the run: the coalesced watermark over the clock, and the rows that were read, late, and emitted.
 
-    The watermark is that of the lowest key, the least over the instances, at the last vertex that waits for watermarks,
-    or else at the sink; a restart begins with none. A result is on its way from its event time. Raises `RecordingError`
-    for a stream, which no dataflow has.
+    The watermark is that of the lowest key, the smallest over the instances, at the last vertex that waits for
+    watermarks, or else at the sink; after a restart it is unknown. The delay of a result counts from its event time.
+    Raises `RecordingError` for a stream, which no dataflow has.
     """
     if stream is not None:
         raise RecordingError("a stream is named; dataflows have none.", remedy="leave the stream out.")

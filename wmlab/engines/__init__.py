@@ -1,4 +1,4 @@
-"""Jobs that run elsewhere: why the watermark of a Flink job or a Spark query stands, from the metrics that it reports.
+"""Jobs that run elsewhere: why the watermark of a Flink job or a Spark query does not advance, from its metrics.
 
 `flink` and `spark` read a job, `chart` draws what they read.
 """

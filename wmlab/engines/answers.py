@@ -1,4 +1,4 @@
-"""A log of a job, and its two answers: why its watermark stands, and which settings would change that."""
+"""A log of a job, and its two answers: why its watermark does not advance, and which settings would change that."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class JobExplanation(Answer):
     """Why the watermark of an operator is where it is.
 
     `cause`, `certainty`, `whose` and `evidence` are those of the first finding; `findings` has all, the first one
-    first. `since_ms` is when the watermark became what it is, or the log began. With `certainty` "candidates" the
-    evidence does not tell which of the findings it is. Of a plan with several ends it is that of the one that is worst,
-    and `others` has the explanations of the others. `note` says that the log breaks off.
+    first. `since_ms` is when the watermark reached its value, or the log began. With `certainty` "candidates", the
+    evidence does not show which of the findings is the cause. If a plan has several sinks, it explains the worst one,
+    and `others` has the explanations of the others. `note` says that the log ends early.
     """
 
     engine: Engine
@@ -92,7 +92,7 @@ class JobExplanation(Answer):
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What was reported, of which the first finding follows."""
+        """The reported values from which the first finding follows."""
         return self.findings[0].evidence
 
     @property
@@ -102,7 +102,7 @@ class JobExplanation(Answer):
 
     @property
     def verdict(self) -> Verdict:
-        """What it comes to: "no fault", "held", "rows lost", "cannot tell" or "not running", the worst of all."""
+        """The overall result: "no fault", "held", "rows lost", "cannot tell" or "not running", the worst of all."""
         compared = self.findings if self.certainty == "candidates" else self.findings[:1]
         return max((each.verdict for each in compared), key=_SEVERITY.index)
 
@@ -135,7 +135,7 @@ class JobExplanation(Answer):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The sentence, its proof, what waiting costs, the other findings, and the other ends of the plan."""
+        """The sentence, its proof, the cost of waiting, the other findings, and the other sinks of the plan."""
         cost = f"{'Since then' if self.stands else 'Since the log began'}: {self.cost}." if str(self.cost) else ""
         proof = self.findings[0].proof
         word = "Or" if self.certainty == "candidates" else "Besides"
@@ -165,7 +165,7 @@ _SEVERITY: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell", "rows lost",
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobAdvice(TableAnswer[Setting]):
-    """The settings that the evidence supports; none where nothing is wrong, or where it does not tell."""
+    """The settings that the evidence supports; none if nothing is wrong, or if the evidence is not sufficient."""
 
     job: str
     settings: tuple[Setting, ...]
@@ -188,10 +188,10 @@ class JobAdvice(TableAnswer[Setting]):
 
 @dataclass(frozen=True, eq=False)
 class EngineLog:
-    """What a Flink job or a Spark query reported over a while: `table` has the columns of `ENGINE_TABLE`.
+    """The metrics that a Flink job or a Spark query reported over some time: `table` has the columns of `ENGINE_TABLE`.
 
-    `source` is where it was read. It needs the engine no more; `save` keeps it as a file, which `read` reads. `again`
-    asks the job once more, if it runs, and `watch` does so in a notebook.
+    `source` is where it was read from. It no longer needs the engine; `save` writes it to a file, which `read` reads.
+    `again` polls the job once more, if it is running, and `watch` does so in a notebook.
     """
 
     source: str
@@ -203,7 +203,7 @@ class EngineLog:
     """What `watch` redraws."""
 
     def again(self) -> EngineLog:
-        """The log with what the job reports now; raises `EngineError` for that of a file, or without an answer."""
+        """The log with the job's current metrics; raises `EngineError` for a log from a file, or without an answer."""
         if self.renew is None:
             raise EngineError(f"{self.source} does not run.", remedy="give the address of a job, or a query that runs.")
         return replace(self, reports=self.renew(self.reports))
@@ -218,12 +218,12 @@ class EngineLog:
 
     @property
     def engine(self) -> Engine:
-        """Whose job it is: "flink" or "spark"."""
+        """The engine of the job: "flink" or "spark"."""
         return self.reports.engine
 
     @cached_property
     def table(self) -> pa.Table:
-        """All that was reported, in the columns of `ENGINE_TABLE`."""
+        """All reported values, in the columns of `ENGINE_TABLE`."""
         try:
             made = table_of(self.engine, self.reports.lines)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as wrong:
@@ -237,7 +237,7 @@ class EngineLog:
 
     @property
     def broke_off(self) -> str | None:
-        """Why Flink could not be asked to the end; None if it could."""
+        """Why polling Flink ended early; None if it did not."""
         return self.reports.lines[0].get(BROKE_OFF)
 
     @property
@@ -247,24 +247,24 @@ class EngineLog:
 
     @property
     def until_ms(self) -> int:
-        """Until when the job was looked at: its last line, or when the query was asked."""
+        """When the job was observed last: its last line, or the moment at which the query was asked."""
         return max(int(pc.max(self.table["at_ms"]).as_py()), self.reports.until_ms or 0)
 
     def explain(self, at_ms: int | None = None) -> JobExplanation:
-        """Why the watermark is where it is at a moment, by default at the end of the log, with the evidence.
+        """Explain why the watermark is where it is at a moment, by default at the end of the log, with the evidence.
 
-        Of a plan with several ends it is that of the worst one. A moment after the last line counts as looked at
-        without anything reported. Raises `EngineError` for one before the log.
+        For a plan with several sinks, it explains the worst one. A moment after the last line counts as observed
+        without a report. Raises `EngineError` for a moment before the log.
         """
         note = f"Flink went away {self.broke_off}" if self.broke_off else ""
         return replace(explain(jobs_at(self, at_ms)), note=note)
 
     def advise(self, at_ms: int | None = None) -> JobAdvice:
-        """Which settings of the engine would change what `explain` finds, where the evidence supports it."""
+        """The engine settings that would change what `explain` found, if the evidence supports them."""
         return advise(jobs_at(self, at_ms))
 
     def save(self, path: str | Path) -> Path:
-        """Keep the lines in a new file and return where; raises `EngineError` if it is there or cannot be written."""
+        """Write the lines to a new file and return its path; raises `EngineError` if it exists or cannot be written."""
         target = as_path(path, EngineError)
         write_new(target, self.reports.text(), EngineError)
         return target

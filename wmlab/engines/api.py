@@ -28,14 +28,14 @@ def flink(
     every_ms: int = 1_000,
     headers: Mapping[str, str] | None = None,
 ) -> EngineLog:
-    """What a Flink job reports: polled at its REST interface, `http://localhost:8081`, or of a file that `save` wrote.
+    """The metrics of a Flink job: polled at its REST interface, `http://localhost:8081`, or read from a file of `save`.
 
-    It is asked `polls` times, `every_ms` apart, for its state, its plan, the watermarks of its vertices and the metrics
-    of its subtasks, operators and splits; at that address only. The address may be that of a page of Flink's web
-    interface, and have a user and a password; `headers` are sent with each request. `job` is the id or name of a job;
-    it may be left out if one runs. Addresses that end with `/metrics`, one or several, are read as pages of Flink's
-    Prometheus reporter, one of each task manager. If Flink goes away meanwhile, what was polled is kept. Raises
-    `EngineError` if it cannot be reached or read, or no or several jobs fit.
+    The job is polled `polls` times, `every_ms` apart, for its state, its plan, the watermarks of its vertices and the
+    metrics of its subtasks, operators and splits; at that address only. The address may be that of a page of Flink's
+    web interface, and have a user and a password; `headers` are sent with each request. `job` is the id or name of a
+    job; it is not needed if only one runs. Addresses that end with `/metrics`, one or several, are read as pages of
+    Flink's Prometheus reporter, one of each task manager. If Flink disappears meanwhile, the polled values are kept.
+    Raises `EngineError` if it cannot be reached or read, or if no job or several jobs fit.
     """
     urls = [url_or_file] if isinstance(url_or_file, str | Path) else list(url_or_file)
     if not all(map(is_address, urls)):
@@ -56,7 +56,7 @@ def flink(
 
 
 def flink_jobs(url: str, *, headers: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The jobs at a REST interface of Flink: of each id its name and its state, "orders (RUNNING)"."""
+    """The jobs at a Flink REST interface: by id, the name and state, "orders (RUNNING)"."""
     jobs = jobs_at_address(address_of(url, headers))
     return {str(each["jid"]): f"{each['name']} ({each['state']})" for each in jobs}
 
@@ -69,10 +69,10 @@ def prometheus(
     every: int | str = "15s",
     headers: Mapping[str, str] | None = None,
 ) -> EngineLog:
-    """What a Prometheus has kept of a Flink job over the `last` while, a value of each metric `every` so often.
+    """The metrics of a Flink job that a Prometheus server has stored for the duration `last`, one value per `every`.
 
-    Durations are milliseconds or texts. Prometheus does not know the plan of the job, so nothing that follows of what
-    one task sent another is sure. Raises `EngineError` if it cannot be reached, or no or several jobs fit.
+    Durations are milliseconds or texts. Prometheus does not know the plan of the job, so no conclusion about what one
+    task sent to another is certain. Raises `EngineError` if it cannot be reached, or if no job or several jobs fit.
     """
     lengths = {"last": last, "every": every}
     last_ms, every_ms = (the_duration(length, EngineError, name=name) for name, length in lengths.items())
@@ -85,12 +85,12 @@ def prometheus(
 
 
 def spark(progress: Any, *, job: str | None = None) -> EngineLog:
-    """What a Spark query reports: a StreamingQuery, its `recentProgress`, a listener, a file of JSON lines, or Spark's
-    event log, in which a query that has died is, too.
+    """The metrics of a Spark query: from a StreamingQuery, its `recentProgress`, a listener, a file of JSON lines, or
+    Spark's event log, which also contains failed queries.
 
-    A listener is `wm.engine.Listener`, or an object whose `progress` lists the StreamingQueryProgress that it got. The
-    progress is that of Spark 4. `job` is the name or id of a query of an event log. Raises `EngineError` for anything
-    else, no batch, or several queries.
+    A listener is `wm.engine.Listener`, or an object whose `progress` lists StreamingQueryProgress objects of Spark 4.
+    `job` is the name or id of a query in an event log. Raises `EngineError` for anything else, no batch, or several
+    queries.
     """
     if isinstance(progress, str | Path):
         return _of_file(progress, "spark", job)
@@ -98,7 +98,7 @@ def spark(progress: Any, *, job: str | None = None) -> EngineLog:
 
 
 def read(url_or_file: str | Path, *, job: str | None = None) -> EngineLog:
-    """A kept log of either engine, or that of the job at the address of a Flink REST interface."""
+    """Read a saved log of either engine, or poll the job at the address of a Flink REST interface."""
     if is_address(url_or_file) and not Path(url_or_file).exists():
         return flink(url_or_file, job=job)
     return EngineLog(repr(str(url_or_file)), read_file(url_or_file, query=job))

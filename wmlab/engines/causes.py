@@ -1,4 +1,4 @@
-"""Why a watermark stands or is behind: the causes, and what is found of each in what a job reported.
+"""Why a watermark does not advance or is behind: the causes, and how each is found in the reports of a job.
 
 The rules of each engine are in `flink_rules` and `spark_rules`, pure functions over a `Job`, which find their cause or
 nothing. A finding is `sure` where the job reported what excludes the other causes, which its `proof` states; `likely`
@@ -23,7 +23,7 @@ Certainty = Literal["sure", "likely", "candidates"]
 
 
 class Cause(StrEnum):
-    """Why a watermark stands, is behind, or drops rows; `cannot tell` where the job has not reported enough."""
+    """Why a watermark does not advance, is behind, or drops rows; `cannot tell` if the job has not reported enough."""
 
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -72,7 +72,7 @@ Reported = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Evidence:
-    """What a task or a source reported at one moment, of which a finding follows; each value with its name."""
+    """The values that a task or a source reported at one moment, as evidence for a finding; each with its name."""
 
     at_ms: int
     task: str
@@ -99,10 +99,10 @@ def _shown(name: str, value: Any) -> str:
 class Finding:
     """One cause: `what` was found, `whose` it is, since when, the evidence, and the remedy or what to look at next.
 
-    `whose` is the source, subtask, partition or operator that holds the watermark, where it is known. `proof` is the
-    evidence that excludes the other causes: a finding that has one is sure, and no other. `since_ms` is when it began,
-    as far as the log goes back. `shift_ms` is how far the source is behind or has jumped, or the delay that is set, and
-    `needed_ms` the delay that the rows would have needed.
+    `whose` is the source, subtask, partition or operator that holds the watermark, if known. `proof` is the evidence
+    that excludes the other causes: only a finding with a proof is sure. `since_ms` is when it began, as far as the log
+    goes back. `shift_ms` is how far the source is behind or has jumped, or the configured delay, and `needed_ms` is the
+    delay that the rows would have needed.
     """
 
     cause: Cause
@@ -122,7 +122,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """What it comes to; a candidate for a fault comes to "cannot tell"."""
+        """The result of the finding; for a candidate for a fault, it is "cannot tell"."""
         if self.cause in _NOT_RUNNING and self.certainty != "candidates":
             return "not running"
         if self.cause in _FINE:

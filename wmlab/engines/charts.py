@@ -1,4 +1,4 @@
-"""The chart of a job that runs: its watermarks over time, how far they are behind, who holds them, what is dropped."""
+"""The chart of a running job: its watermarks over time, their lag, what holds them, and the dropped rows."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _LONGEST: Final = 24
 def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = None) -> Chart:
     """Draw the watermark of every operator and source over time, the lag, and the rows dropped as late.
 
-    The watermark that was asked for and what holds it have their own colours and dashes. The lag is that behind the
-    clock for Flink, and behind the newest event time for Spark, whose sources report no watermark: of them is drawn
-    which batches had rows. The sentence is that of `log.explain(at_ms)`. Raises `ChartError` for anything but a log,
+    The watermark in question and what holds it have their own colours and dashes. The lag is relative to the clock for
+    Flink, and to the newest event time for Spark. Spark's sources report no watermark, so the chart shows which of
+    their batches had rows. The sentence comes from `log.explain(at_ms)`. Raises `ChartError` for anything but a log,
     and `EngineError` as `explain`.
     """
     if not isinstance(log, EngineLog):

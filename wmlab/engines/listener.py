@@ -1,4 +1,4 @@
-"""A listener of Spark that keeps all that a query reports; `recentProgress` has only the last hundred batches."""
+"""A Spark listener that collects all reports of a query; `recentProgress` has only the last hundred batches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MOST: Final = 100_000
 
 
 class Listener(StreamingQueryListener):
-    """Keeps the progress of the query of one name; give it to `spark.streams.addListener`, then to `wm.engine.spark`.
+    """Collects the progress of a named query; pass it to `spark.streams.addListener`, then to `wm.engine.spark`.
 
-    `progress` has the last `most` batches, ascending. Without a name every query is kept, and `wm.engine.spark` refuses
-    the progress of several. Raises `EngineError` for `most` that is not a whole number from 1 to 100 000.
+    `progress` has the last `most` batches, ascending. Without a name, it collects every query, and `wm.engine.spark`
+    refuses the progress of several. Raises `EngineError` for `most` that is not a whole number from 1 to 100 000.
     """
 
     def __init__(self, name: str | None = None, *, most: int = 10_000) -> None:

@@ -1,4 +1,4 @@
-"""Which settings of an engine change what was found: only those that the job takes, and that are not set already.
+"""Which engine settings repair a finding: only those that the job supports and that are not set yet.
 
 Where a table of Flink SQL makes its watermark in an operator of its own, `WatermarkAssigner` in the plan, the options
 `scan.watermark.*` are accepted and have no effect, or are refused. They work where the source makes it: the plan has

@@ -41,7 +41,7 @@ _ENOUGH_BATCHES: Final = 5
 class Batches:
     """The batches of a query, `with_rows` those that had some, and what they say about its watermark.
 
-    A watermark that changes in a batch comes of the newest row of the batch before, less the delay.
+    A watermark that changes in a batch comes from the newest row of the previous batch, minus the delay.
     """
 
     query: Instance
@@ -139,7 +139,7 @@ class Batches:
 
     @property
     def finishes_rows(self) -> bool:
-        """Whether rows have left the state, as those do that the watermark passes."""
+        """Whether rows have left the state, because the watermark has passed them."""
         return bool(self.every[-1].removed_rows)
 
     def is_quiet(self, job: Job) -> bool:
@@ -154,7 +154,7 @@ class Batches:
 
 
 def not_active(job: Job) -> Finding | None:
-    """The query has died of an exception, or was stopped, or has come to the end of what it was started for."""
+    """The query has failed with an exception, was stopped, or has finished its work."""
     if job.state not in ("FAILED", "ENDED"):
         return None
     batches, has_failed = Batches.of(job), job.state == "FAILED"

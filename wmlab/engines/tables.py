@@ -235,7 +235,7 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
 
 
 def _titled(names: Sequence[str]) -> list[str]:
-    """The names, of which equal ones get numbers, from 1."""
+    """The names; equal ones get numbers, from 1."""
     counts, numbers = Counter(names), Counter[str]()
     titles = []
     for name in names:

@@ -1,4 +1,4 @@
-"""A job that is watched: a view in a notebook that is redrawn, and a page to keep of one answer."""
+"""Watching a job: a view in a notebook that is updated, and a page with one answer."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def _is_other(before: JobExplanation, after: JobExplanation) -> bool:
 def answers_of(
     log: EngineLog, every_ms: int, *, most: int | None = None
 ) -> Iterator[tuple[EngineLog, JobExplanation, bool]]:
-    """The log, the answer and whether that is another one than before, at once and after each poll more.
+    """The log, the answer, and whether the answer has changed: at once and after each further poll.
 
-    It asks `most` times, or for ever. Raises `EngineError` when the job cannot be asked any more.
+    It polls `most` times, or for ever. Raises `EngineError` when the job no longer answers.
     """
     before: JobExplanation | None = None
     waiting, count = threading.Event(), 0
@@ -106,10 +106,10 @@ def answers_of(
 
 
 def save_page(log: EngineLog, explanation: JobExplanation, path: str | Path) -> Path:
-    """Write the answer, its evidence, the advice and the chart as a page for a ticket; return where.
+    """Write the answer, its evidence, the advice and the chart as a page for a ticket; return its path.
 
     The suffix decides: `.html` is one file, `.md` has the chart in an SVG next to it. Raises `EngineError` for another
-    suffix, or if it is there already.
+    suffix, or if the file exists.
     """
     target = as_path(path, EngineError)
     chart, advice = watermarks(log, at_ms=explanation.at_ms), log.advise(explanation.at_ms)

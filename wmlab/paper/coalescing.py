@@ -2,7 +2,7 @@
 
 `in: wm(N, M)` is a watermark M from input N, `in: wm(N, M, key=K)` one of another key than 0; `in: idle(N)` an idle
 message, `in: event(N)` an event, `in: done(N)` the end of an input. What is behind `##` up to the end of its line is a
-comment. Lines with `out:` say what the text expects; an example of the document is taken as it stands there.
+comment. Lines with `out:` give the expected output; you can paste an example of the document unchanged.
 
 Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages.
 """
@@ -36,7 +36,7 @@ _ROLES: Final = ("upper", "third", "fourth", "perfect")
 class CoalescedItem:
     """An item on an input, what came out, and the inputs that are idle after it.
 
-    `expected` is what the text says that comes out, None if it has no `out:` at all; `index` is the character at which
+    `expected` is the output according to the text, None if it has no `out:` at all; `index` is the character at which
     the item stands.
     """
 
@@ -48,7 +48,7 @@ class CoalescedItem:
 
     @property
     def as_expected(self) -> bool:
-        """Whether what came out is what the text says."""
+        """Whether the output is the one in the text."""
         return self.expected in (None, self.out)
 
     @property
@@ -74,7 +74,7 @@ class PaperCoalescing(TableAnswer[CoalescedItem]):
 
     @property
     def sentence(self) -> str:
-        """How many watermarks came out, and whether that is what the text says."""
+        """How many watermarks were emitted, and whether the text says the same."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,10 +98,10 @@ class PaperCoalescing(TableAnswer[CoalescedItem]):
 def coalesce(
     text: str, *, inputs: int | None = None, rules: Literal["design", "implementation"] = "design"
 ) -> PaperCoalescing:
-    """What comes out of items on some inputs, item by item, by the rules of the document or as they are implemented.
+    """Coalesce items on several inputs, item by item, by the rules of the document or of the implementation.
 
-    `inputs` is how many inputs there are; None: those that the text names. Raises `ModelError` with the character for
-    a text that is no such list, and of an item that fails the job; and for fewer inputs than the text names.
+    `inputs` is the number of inputs; None: those that the text names. Raises `ModelError` that names the character, for
+    an invalid text and for an item that fails the job; also for fewer inputs than the text names.
 
     The example of the document:
 
@@ -193,7 +193,7 @@ def _watermark(reader: TextReader) -> Watermark | Idle:
 
 
 def _expected(reader: TextReader) -> str:
-    """What the text says that comes out, as `_out` writes it."""
+    """The output according to the text, as `_out` writes it."""
     if reader.take_if(r"idle\b(\(\s*\))?"):
         return _out(IDLE_MESSAGE)
     reader.take(r"wm\(", "wm(…) or idle")

@@ -84,10 +84,10 @@ class PaperSequences(TableAnswer[SequencePrefix]):
 
 
 def sequences(text: str, *, chunk_base: ChunkBase = 0) -> PaperSequences:
-    """The longest consecutive sequence of buffers in the order in which they come, by each rule of completeness.
+    """The longest consecutive sequence of buffers in the order of their arrival, by each rule of completeness.
 
-    `chunk_base` is the number of the first chunk: 0 as the text has it, 1 as its snippet has it. Raises `ModelError`
-    with the character for a text that is no such list, and for a chunk below the base.
+    `chunk_base` is the number of the first chunk: 0 as in the document's text, 1 as in its code snippet. Raises
+    `ModelError` with the character for a text that is no such list, and for a chunk below the base.
 
     The table of the document; its snippet ("literal") never completes a sequence of one chunk that has the number 0:
 

@@ -1,7 +1,7 @@
 """The stream cut of positions, on paper: epochs and positions in the notation of PDP-33.
 
-An epoch is a list of segments with their keys, "2 [0-0.6], 3 [0.6-1.0]" as in the text, or "2: 0..3/5, 3: 3/5..1" as
-wmlab writes ranges. After an arrow, "->", stand the segments of the next epoch that are new; they replace those with
+An epoch is a list of segments with their keys, "2 [0-0.6], 3 [0.6-1.0]" as in the document, or "2: 0..3/5, 3: 3/5..1"
+as wmlab writes ranges. After an arrow, "->", stand the segments of the next epoch that are new; they replace those with
 the same keys. A position is "(1/off1, 2/off2)": segments with offsets in bytes, which are numbers or names.
 
 Source: PDP-33, Watermark Computation.
@@ -43,7 +43,7 @@ class CutRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PaperCut(TableAnswer[CutRow]):
-    """The steps to a stream cut: `rows` in the notation of the text, `cut` as a position, `chart` as a picture."""
+    """The steps to a stream cut: `rows` in the notation of the document, `cut` as a position, `chart` as a picture."""
 
     rows: tuple[CutRow, ...]
     cut: Position
@@ -83,12 +83,12 @@ def cut(
 ) -> PaperCut:
     """The stream cut of the positions of some writers, step by step, by the pseudo-code of PDP-33 or another algorithm.
 
-    `positions` have one text for each writer, in the order in which the algorithm visits them; `previous` is the cut
-    before, which "document" does not look at. `offsets` has the bytes of offsets that are names. Raises `ModelError`
-    with the character for a text that is no epochs or no position, for ranges that do not cover all keys once, and
-    for a name without bytes; `CutError` if there is no cut.
+    `positions` have one text for each writer, in the order in which the algorithm visits them; `previous` is the
+    previous cut, which "document" does not use. `offsets` gives the bytes of named offsets. Raises `ModelError` with
+    the character for a text that is no epochs or no position, for ranges that do not cover all keys once, and for a
+    name without bytes; `CutError` if there is no cut.
 
-    The example of the text: segments 2 and 3 replace 0 and 1, and a writer is at 1 and 2.
+    The example of the document: segments 2 and 3 replace 0 and 1, and a writer is at 1 and 2.
 
     >>> example = "0 [0.0-0.5], 1 [0.5-1.0] -> 2 [0-0.6], 3 [0.6-1.0]"
     >>> cut(example, w="(1/off1, 2/off2)", offsets={"off1": 972, "off2": 108})

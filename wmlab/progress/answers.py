@@ -44,9 +44,9 @@ class ProgressExplanation(Answer):
     """What holds the global watermark of an operator of a query at `at_ms` (processing time).
 
     `watermark` is None while it is unknown; `since_ms` is when it last moved, None: never. `origins` are those whose
-    local watermark is the global one, each with what has to come before it moves; `emitters` are their names, and
-    `faults` what the script did to that (None: nothing). Where one of them is an operator that has nothing more to
-    give, `upstream` has what holds the watermark there.
+    local watermark is the global one, each with the buffer that must arrive before it moves; `emitters` are their
+    names, and `faults` the faults of the script that affect this buffer (None: none). If one of them is an operator
+    without further output, `upstream` explains what holds the watermark there.
     """
 
     at_ms: int
@@ -210,11 +210,11 @@ def explain_plan(
     stream: str | None = None,
     operator: str | None = None,
 ) -> ProgressExplanation | Stragglers:
-    """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
+    """Explain what holds the global watermark of a query at `at_ms` (processing time), or what held it over the run.
 
-    It is that at `operator`, by default the build of the last windows or, without windows, the sink. `stream` names the
-    query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not there,
-    for a reader, which no query plan has, for a moment that is not a whole number, and where nothing had come.
+    It is the watermark at `operator`, by default the build of the last windows or, without windows, the sink. `stream`
+    names the query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not
+    there, for a reader, which no query plan has, for a moment that is not a whole number, and if no buffer had arrived.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
@@ -280,11 +280,11 @@ def _literal_note(rules: ProgressRules | None) -> list[str]:
 def blocking_origins_at(
     recording: Recording, *, query: str, at_ms: int | str, operator: str = BUILD, rules: ProgressRules | None = None
 ) -> tuple[BlockingOrigin, ...]:
-    """What held the global watermark of an operator at a processing time: one `BlockingOrigin` per origin at its value.
+    """What held the global watermark of an operator at a processing time: a `BlockingOrigin` for each such origin.
 
-    `rules` are those of the recording's scenario by default. Where no scenario tells the declared origins, they are
-    taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
-    if nothing had come by then.
+    `rules` are those of the recording's scenario by default. Without a scenario, the declared origins are assumed to be
+    those that ever sent a buffer and, up to the number in the table, the smallest others. Raises `RecordingError` if no
+    buffer had arrived by then.
     """
     at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     return _blocking_origins(_RecordedQuery.of(recording, query), operator, at_ms, rules)

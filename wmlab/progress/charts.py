@@ -1,4 +1,4 @@
-"""Charts of progress by origin, sequence and chunk: who holds time back, where a prefix waits, when windows fire."""
+"""Charts of progress by origin, sequence and chunk: what holds the watermark, where a gap is, when windows fire."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def progress(
 ) -> Chart:
     """Draw the local watermark of every origin under the global one.
 
-    `progressed` is a recording of query plans, of which is drawn what the operator itself took them to be; or a pandas
-    or Spark DataFrame as `wm.progress.spark.progress` gives it, with stream, operator, arrival, arrived_ms, origin,
-    emitter, sequence, watermark, prefix, local_watermark and global_watermark. `stream` chooses a query and `operator`
-    an operator; of a recording that is by default the build of the last windows or, without windows, the sink. The
-    origin that held the global watermark the longest is drawn in its own colour. Raises `ChartError` for anything else,
-    a missing column, no rows, or several queries or operators of which none is chosen.
+    `progressed` is a recording of query plans, for which the values that the operator itself recorded are drawn; or a
+    pandas or Spark DataFrame as `wm.progress.spark.progress` gives it, with stream, operator, arrival, arrived_ms,
+    origin, emitter, sequence, watermark, prefix, local_watermark and global_watermark. `stream` chooses a query and
+    `operator` an operator; of a recording that is by default the build of the last windows or, without windows, the
+    sink. The origin that held the global watermark the longest is drawn in its own colour. Raises `ChartError` for
+    anything else, a missing column, no rows, or several queries or operators of which none is chosen.
     """
     table = _read_progress(progressed, stream, operator)
     sentence = _describe_progress(table)
@@ -103,10 +103,10 @@ def sequence_prefix(
     operator: str | None = None,
     title: str | None = None,
 ) -> Chart:
-    """Draw the longest complete prefix of one origin, the buffers that come, and the gap they wait behind.
+    """Draw the longest complete prefix of one origin, the arriving buffers, and the gap that they wait for.
 
     `progressed`, a recording or a DataFrame, `stream` and `operator` are as for `progress`; `emitter` names the origin
-    and may be left out if there is only one. Raises `ChartError` as `progress`, and for an origin that is not there.
+    and is not needed if there is only one. Raises `ChartError` as `progress`, and for an origin that is not there.
     """
     table = _read_progress(progressed, stream, operator)
     chosen = _chosen(table, emitter)
@@ -305,9 +305,9 @@ _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
 def windows_firing(
     recording: Recording, *, stream: str | None = None, operator: str | None = None, title: str | None = None
 ) -> Chart:
-    """Draw when each window of a query fired, at its end in event time, and the global watermark that let it.
+    """Draw when each window of a query fired, at its end in event time, and the global watermark that released it.
 
-    A window fires when the watermark has come to its end, so its mark stands on or under the step. `stream` is the name
+    A window fires when the watermark has reached its end, so its symbol is on or below the step. `stream` is the name
     of the query, `operator` that of the windows, by default the last ones that fired. Raises `ChartError` if there are
     several queries and none is chosen, no window fired, or none of the operator.
     """

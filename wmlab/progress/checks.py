@@ -1,9 +1,9 @@
 """The check of progress by origin, sequence and chunk: one verdict for each invariant, from tables alone, in memory.
 
 What an operator believed after each buffer is recorded (`completed`, `reached_prefix`, `reached_local`, `reached`) and
-compared with what the buffers themselves say: N1, N3, N6. N10 is about chunks, N12 about what a run comes to at rest.
-Each is a rule over the rows of one query; there is one finding per buffer or sequence. A scan decides nothing by what
-it believes and is not judged. A recording that was made under a literal rule is found out here.
+compared with what the buffers themselves say: N1, N3, N6. N10 is about chunks, N12 is about a run at rest. Each is a
+rule over the rows of one query; there is one finding per buffer or sequence. A scan decides nothing by what it believes
+and is not judged. A recording that was made under a literal rule is found out here.
 
 What else a tracker has to keep follows from N1 and N3: that a gap blocks (N2), and that a complete sequence counts with
 the largest watermark of its chunks (N5). The local watermark lies between that of the last complete sequence and the
@@ -60,7 +60,7 @@ class Tracked(NamedTuple):
 def tracked(buffers: TableRows, local: LocalRule) -> list[Tracked]:
     """The arrivals at each operator of one query in their order, followed by a tracker that goes by the set of chunks.
 
-    `local` is the recording's rule. By the literal sentence of the text a watermark counts before its sequence is
+    `local` is the recording's rule. By the literal sentence of the document, a watermark counts before its sequence is
     complete; that is judged as what it should have been, the watermark of the last complete sequence.
     """
     followed: list[Tracked] = []

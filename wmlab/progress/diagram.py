@@ -1,7 +1,7 @@
 """The drawing of query plans: sources, the pipelines of their operators, and the buffers on the edges.
 
-A plan is drawn as the document draws it: each pipeline is a box. A buffer is named by its four identifiers on the edge
-along which it comes to a pipeline or to the sink. Without a recording such an edge has the origin only.
+A plan is drawn as the document draws it: each pipeline is a box. A buffer is named by its four identifiers, on the edge
+over which it reaches a pipeline or the sink. Without a recording such an edge has the origin only.
 
 Source: "Watermarking and Progress", the diagram of tuple buffers through the engine.
 """
@@ -53,10 +53,10 @@ _Recorded = Mapping[tuple[str, str, str], Sequence[_Buffer]]
 def plan_as_mermaid(scenario: ProgressScenario, recording: Recording | None = None) -> str:
     """The query plans as the text of a Mermaid flowchart, each pipeline in a box of its own.
 
-    An edge to a pipeline or the sink has the origin of what comes along it. With a `recording` of this scenario it also
-    has the buffers that arrived where progress is followed: sequence, chunk, whether it is the last one, and watermark;
-    of more than four their number, and the smallest and largest watermark. Raises `ChartError` for a recording of
-    anything else.
+    An edge to a pipeline or the sink shows the origin of its buffers. With a `recording` of this scenario it also has
+    the buffers that arrived where progress is followed: sequence, chunk, whether it is the last one, and watermark; of
+    more than four their number, and the smallest and largest watermark. Raises `ChartError` for a recording of anything
+    else.
     """
     return _text(_drawings(scenario, {} if recording is None else _recorded(recording)))
 

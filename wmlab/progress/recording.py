@@ -28,9 +28,9 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
     def check(self, *only: str) -> Verdicts:
         """One verdict per invariant (N1, N3, N6, N10), or of those named in `only`: check("N1").
 
-        It needs no Spark: the rules run in memory. N12, on what a run comes to at rest, is judged if it is named. A
-        verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError` for an
-        unknown name.
+        It needs no Spark: the rules run in memory. N12, a liveness invariant about a run at rest, is checked only if
+        named. A verdict says whether the invariant holds, and has the rows that prove a violation. Raises `ModelError`
+        for an unknown name.
         """
         from wmlab.progress.checks import in_memory
 
@@ -38,13 +38,13 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
 
 def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:
-    """Run a scenario of query plans and return everything that happened; with `path`, keep it there."""
+    """Run a scenario of query plans and return a recording of everything that happened; with `path`, save it there."""
     return recorded(ProgressRecording, scenario, lambda _: simulate(scenario), path)
 
 
 @value
 class PlanScenario(ProgressScenario):
-    """Queries, the workers that execute them, and what goes wrong; the fields are those of `ProgressScenario`."""
+    """Queries, the workers that execute them, and the faults; the fields are those of `ProgressScenario`."""
 
     record = record
     mermaid = plan_as_mermaid

@@ -1,4 +1,4 @@
-"""What a run of a query plan came to: the global watermark of a query, and its measures."""
+"""The measures of a query plan run: the global watermark of a query, and further numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BOUND: Final = "global watermark"
 
 
 def measures(recording: Recording, stream: str | None = None, *, operator: str | None = None) -> RunMeasures:
-    """What a query came to in the run: its global watermark over the clock, buffers, windows and late records.
+    """The measures of the run: the global watermark of a query over the clock, its buffers, windows and late records.
 
     The watermark and the windows are those at `operator`, by default the build of the last windows or, without windows,
-    the sink. A buffer is on its way from its first record, or from the window that it comes of, to that operator.
+    the sink. The delay of a buffer counts from its first record, or from the window that emitted it, to that operator.
     `stream` names the query and is needed when there are several. Results are the records that these windows counted
-    or, at any other operator, those that came to it. Raises `RecordingError` for a query or an operator that is not
-    there.
+    or, at any other operator, the records that arrived there. Raises `RecordingError` for a query or an operator that
+    is not there.
     """
     query, operator, arrivals = operator_of(recording, stream, operator)
     fired = [

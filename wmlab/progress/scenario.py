@@ -64,9 +64,9 @@ class Scan:
 
 @tagged
 class Filter:
-    """Keeps each record with probability `keep`; chance goes with the record, whatever the workers do.
+    """Keeps each record with probability `keep`; the draw belongs to the record, whatever the workers do.
 
-    A buffer of which nothing is left is handed on empty, or its sequence would never be complete downstream.
+    A buffer without records is passed on empty; otherwise its sequence would never be complete downstream.
     """
 
     keep: Annotated[float, Field(ge=0, le=1, strict=True)]
@@ -87,11 +87,11 @@ class Map:
 
 @tagged
 class Emit:
-    """Ends a pipeline without waiting: origin and sequence stay, chunks are numbered as they are made.
+    """Ends a pipeline without waiting: origin and sequence do not change, chunks are numbered as they are finished.
 
     A buffer that has outgrown `buffer_records` records of the size they had at the source becomes several. None: as
-    many as the source's buffers hold; behind windows: any number. Exactly one chunk of a sequence carries the last
-    flag, that with the highest number: the one that closes the last missing input (upstream `EmitOperatorHandler`).
+    many as the source's buffers hold; after windows: any number. Exactly one chunk of a sequence carries the last flag,
+    that with the highest number: the one that closes the last missing input (upstream `EmitOperatorHandler`).
     """
 
     _: KW_ONLY
@@ -100,11 +100,11 @@ class Emit:
 
 @tagged
 class Renumber:
-    """A blocking operator: it gives new sequence numbers, under an origin of its own called `name`.
+    """A blocking operator: it assigns new sequence numbers, under its own origin called `name`.
 
-    It hands a sequence on, in one buffer, once that lies in the longest consecutive sequence of its origin; what
-    comes beyond a gap that never closes is never handed on. The watermark is the smallest local one of all inputs, and
-    nothing goes out while one of them is silent ("Watermarking and Progress", ChunkNumber).
+    It passes on a sequence, in one buffer, once the sequence is in the longest consecutive sequence of its origin;
+    buffers after a gap that never closes are never passed on. The watermark is the smallest local one of all inputs,
+    and nothing is emitted while one of them is silent ("Watermarking and Progress", ChunkNumber).
     """
 
     name: Name
@@ -112,9 +112,9 @@ class Renumber:
 
 @tagged
 class InOrder:
-    """Restores the order of each origin: buffers go on one at a time, by sequence and chunk, identifiers unchanged.
+    """Restores the order of each origin: buffers leave one at a time, by sequence and chunk, with unchanged numbers.
 
-    What comes too early waits for what is missing before it (upstream `Sequencer`).
+    A buffer that arrives too early waits for the missing ones before it (upstream `Sequencer`).
     """
 
     name: Name
@@ -134,9 +134,10 @@ class Windowing:
 class Aggregate(Windowing):
     """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling), under an origin of its own.
 
-    `trigger`: `exact` fires a window when its end is at most the global watermark, for no record with a time below it
-    is still to come, as the text says; `strict` when its end is before it, as the engine does, which waits for a later
-    watermark. A window that fires becomes one record with the key 0, whose time is the start of the window.
+    `trigger`: `exact` fires a window when its end is at most the global watermark, because no record with a time below
+    the watermark is still to come, as the document says; `strict` fires it when its end is below the watermark, as the
+    engine does, which waits for a later watermark. A fired window becomes one record with the key 0 and the window's
+    start as time.
     """
 
 
@@ -144,12 +145,12 @@ class Aggregate(Windowing):
 class Join(Windowing):
     """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
-    The sources and logical streams named in `left` (none: what comes first) build the left side, all others the right.
-    A window fires when the global watermark over both sides allows; then each pair of slices is a task of the probe
-    side, which puts out one chunk of the window or more. Each pair of records becomes one record with their key, whose
-    time is the start of the window. `carries`: an output has the `start` of its window as watermark, as the engine
-    does, or the `largest` time of the records of its two slices, as in the diagram of the text; then chunks of one
-    window differ, and later windows may bring results below it. `trigger` is as in `Aggregate`.
+    The sources and logical streams named in `left` (none: the first one) build the left side, all others the right. A
+    window fires when the global watermark over both sides allows; then each pair of slices is a task of the probe side,
+    which emits one or more chunks of the window. Each pair of records becomes one record with their key, whose time is
+    the start of the window. `carries`: an output has the `start` of its window as watermark, as the engine does, or the
+    `largest` time of the records of its two slices, as in the document's diagram; then chunks of one window differ, and
+    later windows may produce results below it. `trigger` is as in `Aggregate`.
     """
 
     _: KW_ONLY
@@ -177,12 +178,11 @@ class Source:
     earlier than it should have.
 
     A buffer is sent when it holds `buffer_records`, or `flush_every_ms` after its first record ("when full": only then,
-    "as many tuples as possible").
-    `stamp` chooses the watermark: the largest event time of the buffer, less `allowed_lateness_ms`, or its creation
-    time. `stamped` says where:
-    at the source, or at the end of the first pipeline (`filter`) as in the engine, where a buffer without a record left
-    gets 0. Each record has one of `keys` keys, drawn at random; a trace has its own.
-    `operators` is the chain that the buffers of this source go through on their own.
+    "as many tuples as possible"). `stamp` chooses the watermark: the largest event time of the buffer, less
+    `allowed_lateness_ms`, or its creation time. `stamped` says where the watermark is set: at the source, or at the end
+    of the first pipeline (`filter`) as in the engine, where a buffer without records gets 0. Each record has one of
+    `keys` keys, drawn at random; a trace has its own. `operators` is the chain that only the buffers of this source
+    pass.
     """
 
     name: Name
@@ -254,9 +254,9 @@ class LogicalStream:
     """A stream by its name, which queries read: what its `sources` receive, "the sources `trucks` and `cars`" in one
     "called `vehicles`".
 
-    Each source keeps an origin of its own, in every query plan that reads the stream. Several queries may name the same
-    logical stream; each then has its own buffers of the same records, with the same faults. `operators` is the chain
-    that the buffers of all its sources go through before the rest of the plan reads them.
+    Each source has its own origin, in every query plan that reads the stream. Several queries may name the same logical
+    stream; each then has its own buffers of the same records, with the same faults. `operators` is the chain that the
+    buffers of all its sources pass before the rest of the plan reads them.
 
     Source: "Watermarking and Progress", OriginId.
     """
@@ -275,9 +275,9 @@ class Query:
     """One query plan: its sources are origins 1, 2, ... in the order given, its blocking operators the next ones.
 
     An entry of `sources` is a source, or a `LogicalStream` whose sources count one by one. `operators` is the chain
-    that the buffers of all of them go through behind their own, up to the sink; a `Renumber` or windows there make one
-    origin of all. A join of what a join gives reads it as a logical stream that has the first join as its operator.
-    Names of sources, streams, and operators that have one differ from each other.
+    that the buffers of all sources pass after their own chains, up to the sink; a `Renumber` or a window there combines
+    them into one origin. A join over a join reads a logical stream that has the first join as its operator. The names
+    of sources, streams and named operators must differ from each other.
     """
 
     name: Name
@@ -402,8 +402,9 @@ class Workers:
     """The pool: `count` threads that execute one buffer at a time, first come, first served.
 
     The time a buffer takes is drawn with mean `service_mean_ms`: exponential, lognormal (sigma 1) or constant. Any
-    spread makes workers overtake each other. By event time the first pipeline of a buffer takes `event_time_record_ms`
-    more for each of its records, all of which it goes through to find the largest time; by ingestion time it does not.
+    spread makes workers overtake each other. With event time, the first pipeline of a buffer takes
+    `event_time_record_ms` more per record, because it reads all records to find the largest time; with ingestion time
+    it does not.
 
     Source: "Watermarking and Progress", Watermark Timestamp ("has to iterate over all tuples").
     """
@@ -431,22 +432,22 @@ class BufferFault:
 
 @tagged
 class LoseBuffer(BufferFault):
-    """A buffer, or one chunk of it, never reaches a worker; everything behind it waits for ever."""
+    """A buffer, or one of its chunks, never reaches a worker; all later buffers of the origin wait for ever."""
 
 
 @tagged
 class DelayBuffer(BufferFault):
-    """A buffer, or one chunk of it, reaches the workers `by_ms` later than it was sent."""
+    """A buffer, or one of its chunks, reaches the workers `by_ms` after it was sent."""
 
     by_ms: Period
 
 
 @tagged
 class DuplicateBuffer(BufferFault):
-    """A buffer, or one chunk of it, is sent twice, the second time `after_ms` after the first.
+    """A buffer, or one of its chunks, is sent twice, the second time `after_ms` after the first.
 
-    Its records then count twice in windows; a tracker that goes by the set of chunks names the repetition, one that
-    counts takes the sequence for complete too early.
+    Its records then count twice in windows. A tracker that uses the set of chunks detects the repetition; a tracker
+    that counts treats the sequence as complete too early.
     """
 
     _: KW_ONLY
@@ -455,7 +456,7 @@ class DuplicateBuffer(BufferFault):
 
 @tagged
 class EmptyBuffer:
-    """The filter leaves no record of a buffer; it is sent on all the same, to keep the chain of numbers."""
+    """The filter removes all records of a buffer; the empty buffer is still sent, to keep the chain of numbers."""
 
     source: str
     sequence: PositiveCount
@@ -463,7 +464,7 @@ class EmptyBuffer:
 
 @tagged
 class SilenceSource:
-    """A source receives nothing any more from `at_ms` on; at 0 it never sends. It does not end either."""
+    """A source receives nothing from `at_ms` on; with 0 it never sends. It does not end, either."""
 
     source: str
     _: KW_ONLY
@@ -472,7 +473,7 @@ class SilenceSource:
 
 @tagged
 class StallWorker:
-    """A worker stands still for `for_ms`, with the buffer it holds; workers are numbered from 1."""
+    """A worker stops for `for_ms`, with the buffer it holds; workers are numbered from 1."""
 
     worker: PositiveCount
     _: KW_ONLY
@@ -592,19 +593,19 @@ def origins_of(query: Query) -> Origins:
 
 @value
 class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.progress.PlanScenario"):
-    """Queries, the workers that execute them, and what goes wrong.
+    """Queries, the workers that execute them, and the faults.
 
-    `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish what
-    they have, and `flush_at_end` fires the windows that are left. `start_ms` is the clock at the start, zero or, for a
-    real trace, a moment in milliseconds since 1970. `chunk_base` is 0 as documented or 1 as in the engine; `complete`
-    and `local` are the rules of the trackers. `rules` sets all options in which the design, the implementation and
-    sound rules differ, unless a part sets them itself; `options` shows what is in effect. All randomness comes from
+    `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish their
+    buffers, and `flush_at_end` fires the remaining windows. `start_ms` is the clock at the start, zero or, for a real
+    trace, a moment in milliseconds since 1970. `chunk_base` is 0 as documented or 1 as in the engine; `complete` and
+    `local` are the rules of the trackers. `rules` sets all options in which the design, the implementation and sound
+    rules differ, unless a part sets them itself; `options` shows what is in effect. All randomness comes from
     `seed`: the same scenario always gives the same recording.
 
-    The design contradicts itself: its snippet (`complete="literal"`) completes no sequence of a single chunk with the
-    number 0, as all inputs of its own diagram are, so no window fires there with `rules="design"`. `rules="diagram"`
-    is the design but for that: a sequence is complete when all its chunks have come, as the sentence before the snippet
-    says.
+    The design contradicts itself: its code snippet (`complete="literal"`) never completes a sequence with a single
+    chunk number 0. All inputs of its own diagram are such sequences, so no window fires there with `rules="design"`.
+    `rules="diagram"` is the design with one difference: a sequence is complete when all its chunks have arrived, as the
+    sentence before the snippet says.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]

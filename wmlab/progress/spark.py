@@ -39,7 +39,7 @@ _ADDED: Final = pa.schema({name: pa.bool_() if name == "completes" else pa.int64
 
 
 def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: CompletenessRule = "set") -> DataFrame:
-    """How far time has come after every arrival, as the tracker with these rules finds it.
+    """How far event time has advanced after every arrival, as computed by the tracker with these rules.
 
     `buffers` needs the columns of `BUFFER_COLUMNS`: one row per arrival at an operator, `arrival` unique and increasing
     within (stream, operator). All its columns and rows are kept. Added are
@@ -49,10 +49,10 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
     - local_watermark: of the origin after it, null before its first complete sequence;
     - global_watermark: the smallest of all declared origins after it, null while one of them has none.
 
-    Under the set rule a buffer that breaks the protocol changes nothing; the other rules count what they are given.
-    Nothing is executed here. Raises `ModelError` for a column that is missing, of another type, or there already under
-    an added name, and for an unknown rule; a chunk below the base and an operator with two chunk bases fail when the
-    answer is asked for.
+    With the set rule, a buffer that breaks the protocol changes nothing; the other rules count every buffer. Nothing is
+    executed here. Raises `ModelError` for a column that is missing, of another type, or there already under an added
+    name, and for an unknown rule; a chunk below the base and an operator with two chunk bases fail when the answer is
+    asked for.
     Source: "Watermarking and Progress", Reasoning about progress.
     """
     buffers = typed(buffers, "buffers", BUFFER_COLUMNS, PROGRESS_TABLES["buffers"])
@@ -109,7 +109,7 @@ def fired_windows(
     trigger: Trigger = "exact",
     flush: bool = True,
 ) -> DataFrame:
-    """The windows that hold a record, in the order in which they fire.
+    """The windows with at least one record, in the order in which they fire.
 
     `progressed` is what `progress` gives, with `slices`, the starts of the slices that each buffer's records fall in,
     and `slice_records`, how many fall in each. `size` and `slide` (None: tumbling) are in the unit of the event times;
@@ -117,9 +117,9 @@ def fired_windows(
     end of the stream fires the rest.
 
     Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the end of the
-    stream), reached (global watermark at that arrival). Windows all of whose records came late are not there.
-    Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below
-    1, a `flush` that is neither True nor False.
+    stream), reached (global watermark at that arrival). Windows that have only late records are missing. Raises
+    `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below 1, a `flush`
+    that is neither True nor False.
     Source: "Watermarking and Progress", Triggering windows.
     """
     flush = the_flag(flush, "flush", ModelError)

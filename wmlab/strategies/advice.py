@@ -1,4 +1,4 @@
-"""Which watermark a log asks for: chosen on its first half, judged on its second, with what was assumed.
+"""Which watermark suits a log: chosen on its first half, judged on its second, with the assumptions.
 
 Each kind of watermark gets its parameters from the first half: the least bound that keeps the target there, and the
 idle timeout with the least lag. All run over the whole log. Of those that keep the target on the second half, the
@@ -37,23 +37,23 @@ COME_AND_GO: Final = "Writers come and go, so a watermark that waits for each of
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Advice(Answer):
-    """The strategy to take, and what to expect of it; times in ms, shares from 0 to 1.
+    """The recommended strategy, and what to expect from it; times in ms, shares from 0 to 1.
 
-    `strategy` has the parameters that the first half of the log gave it. `missed_share` is what counts against
-    `target`: the share of records that `windows` lose, or of late records if no windows are known. It, `lag_ms` (the
-    median) and their `_range` (95%, around the value) are what the strategy did on the second half, the rows from
-    number `unseen_from` on, in order of arrival from 1, as does `unseen`: those of `compare` over the whole log, on
-    these rows. `whole` is its outcome over the whole log, as `compare` has it.
+    `strategy` has the parameters that were chosen on the first half of the log. `missed_share` is compared with
+    `target`: the share of records that `windows` lose, or of late records if no windows are known. `missed_share`,
+    `lag_ms` (the median) and their `_range` (95%, around the value) were measured on the second half: the rows from
+    number `unseen_from` on, in order of arrival from 1. So was `unseen`, the outcome of `compare` on these rows.
+    `whole` is the outcome of `compare` over the whole log.
 
-    `settings` is how engines write the strategy, with the log's own name of the event time, or the constant bound that
-    was judged with it, `judged[0]`, where they cannot have it. `bound_ms` is the constant bound that the complete log
-    asks for, as `lateness_curve` has it; for sessions it may be longer than they need.
+    `settings` is how engines write the strategy, with the log's own name of the event time; if an engine cannot have
+    it, the constant bound that was judged with it, `judged[0]`. `bound_ms` is the constant bound that the complete log
+    needs, as in `lateness_curve`; for sessions it may be longer than necessary.
 
-    `findings` say what is wrong with the log, and what its numbers are worth. Those in `doubts` stand against the
-    advice, which is a guess then; it is supported if there is none. `judged` has the outcomes of all candidates on the
-    second half, the constant bound first; `by_key` that of a watermark for each key, whose lag is that of the key that
-    has just sent, so that it cannot be held against the others. `idleness` is what every idle timeout costs on the
-    whole log with the bound of the strategy, if that has a timeout; where all writers are idle at once, the watermark
+    `findings` say what is wrong with the log, and how reliable its numbers are. Findings in `doubts` are doubts about
+    the advice, which is then a guess; without doubts it is supported. `judged` has the outcomes of all candidates on
+    the second half, the constant bound first. `by_key` is the outcome of a watermark for each key; its lag is measured
+    at the key that has just sent, so it is not comparable with the others. `idleness` is the cost of every idle timeout
+    on the whole log with the bound of the strategy, if it has a timeout; if all writers are idle at once, the watermark
     goes to the largest time there, as in Flink.
     """
 
@@ -83,12 +83,12 @@ class Advice(Answer):
 
     @property
     def missed_share(self) -> float:
-        """The share of the unseen half that is lost, or late if no windows are known."""
+        """The share of records of the unseen half that are lost, or late if no windows are known."""
         return self.unseen.missed_share
 
     @property
     def doubts(self) -> tuple[Finding, ...]:
-        """The findings that stand against the advice."""
+        """The findings that are doubts about the advice."""
         return tuple(finding for finding in self.findings if finding.doubt)
 
     @property
@@ -124,7 +124,7 @@ class Advice(Answer):
 
     @property
     def sentence(self) -> str:
-        """The verdict, and what to expect of the strategy, which is the best guess if the log does not support it."""
+        """The verdict, and what to expect from the strategy, which is the best guess if the log does not support it."""
         guess = "" if self.supported else f"The best guess is {named(self.strategy)}. "
         return f"{self.verdict} {guess}{self._expected()} {self._beside()}"
 
@@ -198,18 +198,18 @@ def advise(
     gap_ms: int | str | None = None,
     allowed_lateness_ms: int | str = 0,
 ) -> Advice:
-    """Which strategy keeps the share of late records of a log at or below `late_share` for the least lag.
+    """Recommend the strategy that keeps the late share of a log at or below `late_share` with the smallest lag.
 
-    With windows, as in `compare`, it is the share of records that they lose: far fewer, since a window takes a late
-    record until its end. The log is a trace, or a data frame with the columns of one.
+    With windows, as in `compare`, the target is about the share of lost records: far fewer, because a window accepts a
+    late record until its end. The log is a trace, or a data frame with the columns of one.
 
-    Candidates are a constant bound; the least over writers, with and without an idle timeout; conformal inference and
-    percentiles, which steer themselves; and where records are ahead of their arrival a guard around the first two. They
-    run over the whole log, as in `compare`. The first half gives the parameters, the second half the numbers. Of those
-    that keep the target there the simplest is taken whose median lag is about the least. Where writers come and go, no
-    candidate waits for them. Where the log is too short, drifts, or has wrong clocks, or the best watermark stands
-    still, `findings` say so, and the advice is a guess.
-    Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
+    Candidates are a constant bound; the minimum over writers, with and without an idle timeout; conformal inference and
+    percentiles, which find their bound themselves; and, if records are ahead of their arrival, a guard around the first
+    two. They run over the whole log, as in `compare`. The first half gives the parameters, the second half the numbers.
+    Of those that keep the target there, the simplest one with about the smallest median lag is taken. If writers come
+    and go, no candidate waits for them. If the log is too short, drifts, or has wrong clocks, or if the best watermark
+    stalls, `findings` say so, and the advice is a guess. Raises `ModelError` for a target that is not between 0 and 1,
+    or a window below 1 ms.
     """
     require_argument("late_share", late_share, ShareBetween)
     windows = windows_of(window_ms, slide_ms, gap_ms, allowed_lateness_ms)

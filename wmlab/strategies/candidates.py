@@ -1,4 +1,4 @@
-"""What `advise` chooses from: kinds of watermarks over one log, each with its parameters from the first half.
+"""The candidates of `advise`: kinds of watermarks over one log, each with its parameters from the first half.
 
 Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
 of every bound, as `lateness_curve` does for the largest event time: a record is late for the bound B if it is more than

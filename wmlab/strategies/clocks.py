@@ -1,4 +1,4 @@
-"""The clocks of a log: which records have a wrong time, and of each writer what its records show.
+"""The clocks of a log: which records have a wrong time, and statistics about each writer's records.
 
 A record is *ahead* if its event time is after its arrival, by more than clocks and delays of the log explain. It is
 *older than the log* if its event time is before the first arrival by more than the log is long: the clock of a device
@@ -133,17 +133,17 @@ def copies(log: Log, ids: Any = None) -> Flags:
 
 
 def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
-    """What the records of each writer show, one row each; times in ms, shares from 0 to 1.
+    """Statistics about the records of each writer, one row each; times in ms, shares from 0 to 1.
 
-    `first_event_time` and `last_event_time` are the least and the largest event time of the records whose time is not
-    wrong, missing if all are; `first_arrival_ms` and `last_arrival_ms` those of all arrivals. `offset_ms` is the median
-    of event time less arrival, less that of the others: above 0 the clock is ahead, or the delay is short. `early`
-    counts the records that arrive before they happen, `out_of_order` those older than a record with a right time that
-    came before, `copies` and `wrong` those of the module, `steps` how often the writer changes from wrong times to
-    right ones, or back. `silent_ms` is the longest time without a record, until the end of the log; `silent_at_end`
-    whether that is the last one. `silences` are pairs of arrivals. `clock` says what is wrong: "ahead" or "older than
-    the log" if most records are, "steps" if some are, "early" if most records arrive before they happen, "behind";
-    empty: nothing. `zone` is whether it is off by whole quarters of an hour.
+    `first_event_time` and `last_event_time` are the smallest and the largest event time of the records without a wrong
+    time, missing if all are wrong; `first_arrival_ms` and `last_arrival_ms` those of all arrivals. `offset_ms` is the
+    median of event time minus arrival, minus that of the others: above 0 the clock is ahead, or the delay is short.
+    `early` counts the records that arrive before they happen, `out_of_order` those older than a record with a right
+    time that came before, `copies` and `wrong` those of the module, `steps` how often the writer changes from wrong
+    times to right ones, or back. `silent_ms` is the longest time without a record, until the end of the log;
+    `silent_at_end` is whether that is the time before the end. `silences` are pairs of arrivals. `clock` says what is
+    wrong: "ahead" or "older than the log" if most records are, "steps" if some are, "early" if most records arrive
+    before they happen, "behind"; empty: nothing. `zone` is whether it is off by whole quarters of an hour.
 
     Writers with most wrong times come first, then those early most often, and those that are silent.
     Raises `ModelError` for anything but a log.

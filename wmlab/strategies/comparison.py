@@ -60,26 +60,26 @@ _SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcome:
-    """What one strategy gave over the log; times in ms, shares from 0 to 1, None where nothing can be said.
+    """The outcome of one strategy over the log; times in ms, shares from 0 to 1, None if a value is unknown.
 
-    - `late`, `late_share`: the records whose event time is below the X that they meet; `worst_late_share`: of the worst
-      2,000 records in a row.
-    - `lag_*_ms`: arrival less X; it needs clocks that agree. `held_share`: the instants at which X is unknown, which
-      have no lag and no gap; nor has the end of the perfect watermark.
-    - `gap_*_ms`: P - X, below 0 where X is not safe; it needs no clocks. `unsafe_share`: the instants with X > P.
-    - `stall_ms`: the longest time for which X stood still.
+    - `late`, `late_share`: the records whose event time is below the X that they meet; `worst_late_share`: the share in
+      the worst 2,000 consecutive records.
+    - `lag_*_ms`: arrival minus X; it needs clocks that agree. `held_share`: the share of instants at which X is
+      unknown, which have no lag and no gap; the end of the perfect watermark has none, either.
+    - `gap_*_ms`: P - X, below 0 if X is not safe; it needs no clocks. `unsafe_share`: the share of instants with X > P.
+    - `stall_ms`: the longest time for which X did not advance.
 
-    Of windows, None if none were asked for:
+    About windows, None without windows:
 
-    - `lost`, `lost_share`: the records that no window of theirs takes. `partly_lost`: those that some of their sliding
-      windows do not take. `updates`: further results of a window within the allowed lateness, or of a session that
-      goes on after its result, one for each record.
+    - `lost`, `lost_share`: the records that none of their windows accepts. `partly_lost`: those that only some of their
+      sliding windows accept. `updates`: further results of a window within the allowed lateness, or of a session that
+      continues after its result, one for each record.
     - `windows`, `unclosed`: how many windows have a record, and how many of them X has not closed when the clock ends.
     - `complete_mean`, `complete_least`, `complete_share`: of the windows of each key, the mean and the least share of
       their records that are in the first result, and how many windows have all in it.
     - `open_max`, `open_mean`: windows that have a record and whose end X has not reached, over the instants.
-    - `result_p50_ms`, `result_max_ms`: how long after its end the first result of a window leaves; it needs clocks that
-      agree. Windows that are not closed have none.
+    - `result_p50_ms`, `result_max_ms`: how long after its end the first result of a window is emitted; it needs clocks
+      that agree. Windows that are not closed have none.
     """
 
     strategy: Strategy[Any]
@@ -142,9 +142,9 @@ class Outcome:
         return self.missed / self.rows
 
     def ahead_ms(self, perfect_lag_ms: int | None) -> int:
-        """By how much X is ahead of the arrivals in the median, if by more than the perfect watermark; otherwise 0.
+        """How far X is ahead of the arrivals in the median, if further than the perfect watermark; otherwise 0.
 
-        The perfect watermark is ahead itself where it knows of a pause, and where a clock of arrivals is slow.
+        The perfect watermark itself is ahead if it knows of a pause, or if the clock of the arrivals is slow.
         """
         lag_ms = self.lag_p50_ms or 0
         return -lag_ms if lag_ms < min(0, perfect_lag_ms or 0) else 0
@@ -213,11 +213,11 @@ class Comparison(TableAnswer[Outcome]):
 
     @property
     def sentence(self) -> str:
-        """Which strategy loses the least, or has the fewest late records if no windows are known; which is the least
-        behind, which are of no use, and which leave windows open.
+        """Which strategy loses the least, or has the fewest late records if no windows are known; which has the
+        smallest lag, which are useless, and which leave windows open.
 
-        Records with wrong times, which all these numbers include, are said first. The least behind is sought among
-        those that are not ahead of the arrivals, see `Outcome.ahead_ms`, and miss at most half of the records.
+        Records with wrong times, which all these numbers include, come first. The smallest lag is sought among the
+        strategies that are not ahead of the arrivals, see `Outcome.ahead_ms`, and miss at most half of the records.
         """
         causal = [o for o in self.outcomes if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
         over = f"{self._of_wrong_times()}Over {grouped(self.trace.rows)} records of {self.trace.name!r}"
@@ -282,7 +282,7 @@ class Comparison(TableAnswer[Outcome]):
     def late_rows(self) -> Any:
         """A data frame of the late records of each strategy, as `RECORDS` has them.
 
-        With windows `lost` says which of them no window takes.
+        With windows, `lost` marks those that no window accepts.
         """
         records = self.records()
         return pandas_frame(records.filter(pc.greater(records["late_by_ms"], 0)))
@@ -316,15 +316,15 @@ def compare(
 
     The log is a trace, or a data frame with the columns of one.
 
-    Windows of each key say what a strategy loses, completes and keeps open: `window_ms` long and tumbling, or sliding
-    by `slide_ms`, or sessions with a gap of `gap_ms`. They take records for `allowed_lateness_ms` after their first
-    result. Results leave when their window closes; with `output_ms`, the period of epochs, commits or emissions, at
-    the next multiple of it on the wall clock.
+    Windows of each key show what a strategy loses, completes and keeps open: `window_ms` long and tumbling, or sliding
+    by `slide_ms`, or sessions with a gap of `gap_ms`. They accept records for `allowed_lateness_ms` after their first
+    result. Results are emitted when their window closes; with `output_ms`, the period of epochs, commits or emissions,
+    at its next multiple on the wall clock.
 
-    The wall clock is given every `tick_ms`; by default 10,000 times over the log, never for 0. It ends with the last
+    The wall clock ticks every `tick_ms`; by default 10,000 times over the log, never for 0. It ends with the last
     arrival, or at `until_ms`: a moment of the clock, or a text such as "20s" that counts from the first arrival.
     Durations are in ms, or texts. Raises `ModelError` for no strategies, for anything but strategies or a trace, for a
-    length or period below its least, for an end before the last arrival, and for times whose distance does not fit
+    length or period that is too small, for an end before the last arrival, and for times whose difference does not fit
     into 64 bits.
     """
     chosen = list(strategies) if isinstance(strategies, Iterable) else [strategies]

@@ -1,4 +1,4 @@
-"""Findings about an advice: what its numbers are worth, and what is odd about the watermark that it names."""
+"""Findings about an advice: how reliable its numbers are, and problems of the watermark that it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings: what is wrong with a log, or with the numbers of an advice: which writer, and what to do.
+"""Findings: problems of a log, or of the numbers of an advice, with the writers and what to do.
 
 The rules for records and writers are those of `clocks`; here they are put into words, with what they do to the constant
 bound. The largest event time never falls, so one record that is stamped a day ahead is behind the lateness of all
@@ -61,13 +61,13 @@ _ALIKE: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is wrong: a kind, the same as a sentence, which writer it concerns, and what to do.
+    """A problem: its kind, a sentence, the writers that it concerns, and what to do.
 
-    `count` records have it, those of `writers` where it is of some of them. `rows` are their numbers in order of
-    arrival, from 1, where leaving them out means something; `leave_out` says that it is best. Then `bound_ms` is the
-    constant bound for the late share that was asked for, `without_ms` that without these rows, and `more_late` how many
-    other records are late because of them for that bound; None where the finding is not about rows. `doubt`: it stands
-    against an advice.
+    It affects `count` records, of `writers` if it concerns only some of them. `rows` are their numbers in order of
+    arrival, from 1, if they can be left out; `leave_out` recommends that. `bound_ms` is the constant bound for the
+    requested late share, `without_ms` is this bound without the rows, and `more_late` is the number of other records
+    that are late because of them with that bound; None if the finding is not about rows. `doubt`: it is a doubt about
+    an advice.
     """
 
     kind: FindingKind
@@ -87,7 +87,7 @@ class Finding:
 
     @property
     def effect(self) -> str:
-        """What the rows do to the bound, as a sentence; empty if they do nothing that is known."""
+        """The effect of the rows on the bound, as a sentence; empty if there is no known effect."""
         if self.bound_ms is None or self.without_ms is None or self.kind in ("ties", "one tail"):
             return ""
         if not differ(self.bound_ms, self.without_ms):

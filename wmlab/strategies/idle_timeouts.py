@@ -1,4 +1,4 @@
-"""What every idle timeout costs on a log: who is declared idle and comes back, what is late by it, who is waited for.
+"""The cost of every idle timeout on a log: inputs wrongly declared idle, records that it makes late, and waiting.
 
 The watermark is the least, over the inputs that are not idle, of their largest event time less a bound; the largest of
 all if all are idle; and it never falls. An input is idle when the clock has come to more than the timeout after its
@@ -44,15 +44,15 @@ _FEW: Final = 0.001
 class Holds:
     """The times for which a silent input keeps the watermark behind another one, one entry each, for every timeout.
 
-    A silence lasts `lengths_ms`. From `begins_ms` after it began another input is ahead; from then on the watermark is
-    held until the silence ends, or the timeout. Entries are in the order of their lengths.
+    A silence lasts `lengths_ms`. From `begins_ms` after its beginning, another input is ahead; from then on the silence
+    holds the watermark until it ends, or until the timeout. Entries are in the order of their lengths.
     """
 
     begins_ms: Int64Array
     lengths_ms: Int64Array
 
     def total_ms(self, timeout_ms: Any) -> Any:
-        """How long all of them hold the watermark, for a timeout or an array; those at the same time count each."""
+        """How long all of them hold the watermark, for a timeout or an array; simultaneous ones are added."""
         return _sum_beyond(np.sort(self.begins_ms), timeout_ms) - _sum_beyond(self.lengths_ms, timeout_ms)
 
     def longest_ms(self, timeout_ms: Any) -> Any:
@@ -71,12 +71,12 @@ def _sum_beyond(ascending: Int64Array, timeout_ms: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
 class Idleness(Answer):
-    """What each idle timeout costs: inputs that are declared idle in error, records late because of it, waiting.
+    """The cost of each idle timeout: inputs that are wrongly declared idle, records that it makes late, and waiting.
 
     `silences_ms` has the times between two records of one input, ascending. `late_below_ms` has, ascending, for each
-    record that is late under some timeout but not without one, the timeout from which on it is in time.
-    `late_anyway` counts the records that are late without a timeout. `inputs` has the same of each writer or key alone:
-    its silences, its late records, and how long it is waited for.
+    record that is late with some timeout but not without one, the timeout from which on it is on time. `late_anyway`
+    counts the records that are late without a timeout. `inputs` has the same for each writer or key alone: its
+    silences, its late records, and how long the watermark waits for it.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Idleness(Answer):
     )
 
     def false_idles(self, timeout_ms: Any) -> Any:
-        """How often an input is declared idle that comes back, for a timeout or an array of timeouts."""
+        """How often an input is declared idle although it returns, for a timeout or an array of timeouts."""
         return _above(self.silences_ms, timeout_ms)
 
     def late(self, timeout_ms: Any) -> Any:
@@ -114,15 +114,15 @@ class Idleness(Answer):
         return self.late(timeout_ms) / self.rows
 
     def longest_hold_ms(self, timeout_ms: Any) -> Any:
-        """How long the watermark stands at most behind one silent input while another is ahead; as `false_idles`."""
+        """The longest time for which one silent input holds the watermark while another is ahead; as `false_idles`."""
         return _of(timeout_ms, self.holds.longest_ms)
 
     def held_ms(self, timeout_ms: Any) -> Any:
-        """How long it is held by silent inputs in all; the times of several at once are added."""
+        """How long silent inputs hold it in total; simultaneous times are added."""
         return _of(timeout_ms, self.holds.total_ms)
 
     def timeout_ms(self, late_share: float) -> int:
-        """The least timeout for which at most that share of the records is late because of it."""
+        """The smallest timeout that makes at most that share of the records late."""
         if not 0 <= late_share <= 1:
             raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         most = within(float(late_share), self.rows)
@@ -131,7 +131,7 @@ class Idleness(Answer):
 
     @property
     def timeouts_ms(self) -> Int64Array:
-        """Every timeout at which something changes: from each on, fewer inputs are idle in error or records late."""
+        """Every timeout at which the cost changes: from each on, fewer inputs are wrongly idle or records late."""
         return np.unique(np.concatenate([[0], self.silences_ms, self.late_below_ms]))
 
     def row(self, timeout_ms: int) -> dict[str, int | float]:
@@ -157,7 +157,7 @@ class Idleness(Answer):
 
     @property
     def sentence(self) -> str:
-        """What a short timeout costs, and from when on none does."""
+        """What a short timeout costs, and from which length on a timeout costs nothing."""
         return f"{self._of_whom()}, {self._costs()}."
 
     def _of_whom(self) -> str:
@@ -190,7 +190,7 @@ class Idleness(Answer):
         return f"an idle timeout of {exactly(timeout_ms)} {self.does(timeout_ms)}"
 
     def does(self, timeout_ms: int) -> str:
-        """What a timeout does on the log: the predicate of a sentence, "makes 3 late", and two further sentences."""
+        """The effect of a timeout on the log: the predicate of a sentence, "makes 3 late", and two more sentences."""
         late, idles = self.late(timeout_ms), self.false_idles(timeout_ms)
         often = f"A {self.by} that is declared idle comes back {counted(idles, 'time')}"
         hold = f"A silent one holds the watermark for up to {rounded(self.longest_hold_ms(timeout_ms))}"
@@ -200,16 +200,16 @@ class Idleness(Answer):
 def idleness(
     trace: Trace | Any, bound: int | str = 0, by: InputsBy = "writer", *, writers: Sequence[str] = ()
 ) -> Idleness:
-    """What every idle timeout costs on a log, exactly, for the least over the "writer"s or over the "key"s.
+    """The exact cost of every idle timeout on a log, for the minimum over the "writer"s or over the "key"s.
 
     The log is a trace, or a data frame with the columns of one.
 
-    The watermark is the least, over the inputs that are not idle, of their largest event time less `bound`; the largest
-    of all when all are idle. It never falls, and an input counts from its first record on; those in `writers`, which
-    may not have sent yet, from the first arrival on. An input is idle when the
-    wall clock, here the arrival of records, is more than the timeout after its last record. A false idle is a silence
-    longer than the timeout after which the input sends again. A record is late because of the timeout if its event time
-    is below the watermark that it meets with it, and not below the one that it meets when no input is ever idle.
+    The watermark is the minimum, over the inputs that are not idle, of their largest event time minus `bound`; if all
+    are idle, it is the largest of all. It never falls, and an input counts from its first record on; those in
+    `writers`, which may not have sent yet, from the first arrival on. An input is idle when the wall clock, here the
+    arrival of records, is more than the timeout after its last record. A false idle is a silence longer than the
+    timeout after which the input sends again. A record is late because of the timeout if its event time is below the
+    watermark with this timeout, but not below the watermark without a timeout.
 
     `bound` is in units of event time, or a text such as "5 s". The cost is one pass, in which a record looks at the
     inputs once. Source: `WatermarksWithIdleness` and `WatermarkOutputMultiplexer` of Flink 2.3.0, with probes of no

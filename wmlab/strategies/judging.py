@@ -1,4 +1,4 @@
-"""Candidates on the half of a log that their choice has not seen: what each loses there, its lag, and their intervals.
+"""Candidates on the test half of a log: the losses and the lag of each, with their intervals.
 
 Intervals are at 95%, around the value on the half. They are those of sectioning (Asmussen and Glynn, Stochastic
 Simulation, 2007, III.5): the half has 8 blocks of one length. The deviations of their values from that of the half show
@@ -141,7 +141,7 @@ def _around(values: Any, estimate: Callable[[Any], Any]) -> tuple[float, float]:
 
 
 def _wilson(count: int, rows: int) -> tuple[float, float]:
-    """The interval of a share of which `count` of `rows` are known, if they are independent."""
+    """The interval of a share if `count` of `rows` are counted and independent."""
     share, wide = count / rows, _NORMAL**2 / rows
     middle, off = share + wide / 2, (wide * (share * (1 - share) + wide / 4)) ** 0.5
     return (middle - off) / (1 + wide), (middle + off) / (1 + wide)

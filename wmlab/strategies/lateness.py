@@ -38,7 +38,7 @@ the line by one, and how many times smaller its lag has to be."""
 
 
 class Knee(NamedTuple):
-    """A bound, ms, that loses little more than one with a far longer lag, and its late share, from 0 to 1."""
+    """A bound, ms, that loses only a little more than one with a far longer lag, and its late share, from 0 to 1."""
 
     bound_ms: int
     """The bound, in ms."""
@@ -50,10 +50,10 @@ class Knee(NamedTuple):
 class LatenessCurve(Answer):
     """How many records are late for each bound B of X = m - B, and the latency that B costs.
 
-    `lateness` has the different latenesses above 0 in ascending order, ms, and `above[i]` how many records are late by
-    at least `lateness[i]`. `base_lag_ms` is the median of arrival time less m, the lag of B = 0, from which that of
-    any B follows. `groups` has the curve of each writer or key, if each has a watermark of its own. With `windows`,
-    "late" is lost: no window takes the record.
+    `lateness` has the distinct latenesses above 0 in ascending order, ms, and `above[i]` is the number of records that
+    are late by at least `lateness[i]`. `base_lag_ms` is the median of arrival time minus m, the lag for B = 0, from
+    which the lag for any B follows. `groups` has the curve of each writer or key, if each has its own watermark. With
+    `windows`, "late" means lost: no window accepts the record.
     """
 
     name: str
@@ -82,7 +82,7 @@ class LatenessCurve(Answer):
         return self.late(bound_ms) / self.rows
 
     def bound_ms(self, late_share: float) -> int:
-        """The least B at which at most that share of the records is late: whose `late_share` is not above it."""
+        """The smallest B at which at most that share of the records is late."""
         if not 0 <= late_share <= 1:
             raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         steps = np.append(0, self.lateness)
@@ -90,18 +90,18 @@ class LatenessCurve(Answer):
         return int(steps[np.searchsorted(-np.append(self.above, 0), -most, side="left")])
 
     def lag_ms(self, bound_ms: int) -> int:
-        """The median of arrival time less X for B = `bound_ms`."""
+        """The median of arrival time minus X for B = `bound_ms`."""
         return self.base_lag_ms + bound_ms
 
     def knee(self, late_share: float) -> Knee | None:
-        """Where the bound for `late_share` begins to be for a tail of few records; None if it does not.
+        """The bound from which on the bound for `late_share` serves only a tail of few records; None without a tail.
 
-        Looked at are the bounds between that for four times the share and that for the share. The knee is the one whose
-        lag is farthest below the straight line, over the late share, between these two. It counts if that distance is
-        at least a quarter of what their lags differ by, and its lag at most a quarter of that for the share; lags below
-        1 ms, of clocks that are early, count as 1 ms. So where the bound falls evenly with the share there is none, nor
-        with exponential delays, whose lags are 4.6 and 3.2 means for 1% and 4%. Raises `ModelError` for a
-        value that is not a share.
+        The candidates are the bounds between the one for four times the share and the one for the share. The knee is
+        the candidate with the lag farthest below the straight line, over the late share, between these two. It counts
+        if that distance is at least a quarter of the difference of their lags, and if its lag is at most a quarter of
+        the lag for the share; lags below 1 ms, from clocks that are early, count as 1 ms. So there is no knee if the
+        bound falls evenly with the share, or with exponential delays, which have lags of 4.6 and 3.2 means for 1% and
+        4%. Raises `ModelError` for a value that is not a share.
         """
         largest, least = self.bound_ms(late_share), self.bound_ms(min(1.0, _KNEE_SHARES * late_share))
         between = self.lateness[(self.lateness >= least) & (self.lateness <= largest)]
@@ -151,9 +151,9 @@ def lateness_curve(
 ) -> LatenessCurve:
     """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key".
 
-    With windows, tumbling or sliding, it is the share of records that no window takes; see `wm.strategy.compare`.
-    Raises `ModelError` for anything but a log, for another `by` or an invalid length, and for times whose distance does
-    not fit into 64 bits.
+    With windows, tumbling or sliding, it is the share of records that no window accepts; see `wm.strategy.compare`.
+    Raises `ModelError` for anything but a log, for another `by` or an invalid length, and for times whose difference
+    does not fit into 64 bits.
     """
     return curve_of(trace, windows_of(window_ms, slide_ms, None, allowed_lateness_ms), by)
 
@@ -195,6 +195,6 @@ def _counted(values: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 
 def of_counts(name: str, rows: int, lateness: Int64Array, counts: Int64Array, base_lag_ms: int) -> LatenessCurve:
-    """The curve of `rows` records, of which `counts[i]` are late by `lateness[i]` ms, ascending and above 0."""
+    """The curve of `rows` records; `counts[i]` of them are late by `lateness[i]` ms, ascending and above 0."""
     above = np.cumsum(counts[::-1])[::-1]
     return LatenessCurve(name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms)

@@ -1,4 +1,4 @@
-"""A log in one look: what is in it, which writers are dirty and how, and the calls to make next."""
+"""An overview of a log: its contents, the writers with bad rows, and the calls to make next."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _TARGETS: Final = (0.001, 0.01, 0.05, 0.1)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Profile(TableAnswer[Any]):
-    """A log in one look: a table of its writers, what is dirty in words, the calls to make, and a chart.
+    """An overview of a log: a table of its writers, findings about bad rows, the calls to make next, and a chart.
 
-    `log` is the trace, without the bad rows that `log.refused` lists. `findings` say what is dirty and in which writer,
-    what it does to the constant bound for the late share that was asked for, and what to do; `writers` is a data
-    frame of what the records of each writer show, the dirtiest first (`wm.strategy.writer_clocks`). `bound_ms` is
-    that constant bound, and `ahead_ms` how far ahead of its arrival a record may be, which `Guarded` takes.
-    `without()` is the log without what is best left out.
+    `log` is the trace, without the bad rows that `log.refused` lists. `findings` say what is wrong and in which
+    writers, how it changes the constant bound for the requested late share, and what to do; `writers` is a data frame
+    about the records of each writer, the one with the most problems first (`wm.strategy.writer_clocks`). `bound_ms` is
+    that constant bound, and `ahead_ms` how far ahead of its arrival a record may be, which `Guarded` takes. `without()`
+    is the log without the rows that the findings suggest to leave out.
     """
 
     log: Trace
@@ -79,7 +79,7 @@ class Profile(TableAnswer[Any]):
 
     @property
     def bound_ms(self) -> int:
-        """The constant bound of the log for the late share that was asked for."""
+        """The constant bound of the log for the requested late share."""
         return self.of_log.bound_ms
 
     @property
@@ -96,7 +96,7 @@ class Profile(TableAnswer[Any]):
 
     @property
     def sentence(self) -> str:
-        """What is in the log, and which writers are dirty."""
+        """What the log contains, and which writers have bad rows."""
         log = self.log
         first, last = (self._moment(end) for end in log.span_ms)
         out_of_order = int(self.writers["out_of_order"].sum()) / log.rows
@@ -114,7 +114,7 @@ class Profile(TableAnswer[Any]):
 
     @property
     def row_numbers(self) -> tuple[int, ...]:
-        """The records that are best left out, by their numbers in order of arrival, from 1, ascending."""
+        """The records to leave out, by their numbers in order of arrival, from 1, ascending."""
         return tuple(sorted({row for finding in self.findings if finding.leave_out for row in finding.rows}))
 
     def without(self) -> Trace:
@@ -132,7 +132,7 @@ class Profile(TableAnswer[Any]):
         return (*lines, f"wm.strategy.compare(log, [wm.strategy.advise(log, {target}).strategy]).late_rows()")
 
     def chart(self, *, title: str | None = None) -> Chart:
-        """Who sends when, and whose times are wrong: `wm.strategy.chart.writers` of the log."""
+        """When each writer sends, and which writers have wrong times: `wm.strategy.chart.writers` of the log."""
         return chart_of_writers(self.log, ids=self.ids, title=title)
 
     def to_pandas(self) -> Any:
@@ -157,7 +157,7 @@ class Profile(TableAnswer[Any]):
         return self.text(["Next:", *(f"  {call}" for call in self.next_calls)])
 
     def text(self, more: list[str]) -> str:
-        """The profile as text, with lines of your own at its end."""
+        """The profile as text, with your own lines at its end."""
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
         table = text_table(rows, right=[n for n in range(len(self.heads)) if n not in self.left])
         findings = [wrapped(f"- {finding}") for finding in self.findings]
@@ -222,16 +222,16 @@ def writer_summary(clock: Any, end_ms: int) -> str:
 
 
 def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **columns: Any) -> Profile:
-    """What is in a log, which writers are dirty and how, and what to do next; `source` is anything that `load` takes.
+    """Report what a log contains, which writers have bad rows, and what to do; `source` is anything that `load` takes.
 
     That is a path, the name of a log that comes with wmlab, a data frame of pandas, PyArrow, Polars or Spark, or a
     `Trace`. `columns` are the arguments of `load`: `event_time`, `arrival`, `writer` and the others. Bad rows are left
     out and listed, unless `bad_rows="refuse"`. The bounds are those for `late_share`.
 
-    A copy repeats an earlier record with the same `id`, a column that names each record. Without one, all columns but
-    the arrival are alike, which is seen in a CSV file and in a data frame of pandas or PyArrow; of other logs the key
-    counts if it is an id. Raises `TraceError` as `load` does, and for arguments with a `Trace`; `ModelError` for an
-    invalid share.
+    A copy repeats an earlier record with the same `id`, a column that names each record. Without one, a copy equals the
+    earlier record in all columns except the arrival; this needs a CSV file or a data frame of pandas or PyArrow. For
+    other logs, the key counts if it is an id. Raises `TraceError` as `load` does, and for arguments with a `Trace`;
+    `ModelError` for an invalid share.
     """
     require_argument("late_share", late_share, ShareBetween)
     if isinstance(source, Trace) and (columns or id):

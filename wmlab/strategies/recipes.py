@@ -1,4 +1,4 @@
-"""How engines write a watermark: the line of a program, or that the engine cannot have it, and what it has instead.
+"""How engines write a watermark: the line of a program, or the reason why not, with the alternative.
 
 Only what an engine has is a recipe. Flink, Spark, Kafka Streams and Beam have a constant bound. In Flink and Beam, a
 watermark that waits for each writer is one for each split of a source, if each writer has its own partition; Spark has
@@ -30,7 +30,7 @@ from wmlab.strategies.model.writers import PerWriterMinimum
 class Setting:
     """How an engine writes a strategy: `code`, and a `note` on it. Without code it cannot have it, and `note` says why.
 
-    `instead` is then the constant bound that it has, if one is offered. `str` of it is one line.
+    `instead` is then the constant bound that the engine can have, if one was given. `str` of it is one line.
     """
 
     code: str
@@ -165,13 +165,12 @@ def settings(
     event_time: str | EventTimeColumn = "event_time",
 ) -> dict[str, Setting]:
     """How engines write a strategy, or a constant bound in ms: Flink SQL, Spark, Kafka Streams and Beam, and Flink's
-    DataStream API and others where a strategy asks for them.
+    DataStream API and others if a strategy needs them.
 
-    `event_time` is the column of event times, a timestamp if only its name is given.
-    Of an engine that cannot have it, why, and its line of the constant bound
-    that is the alternative, if one is given. A row at the watermark of Flink is late, so its SQL has one millisecond
-    more; `forBoundedOutOfOrderness` does the same by itself. In Spark that depends on the operator that follows, so its
-    line has two delays.
+    `event_time` is the column of event times, a timestamp if only its name is given. For an engine that cannot have the
+    strategy, the result gives the reason, and the line for the alternative constant bound, if one is given. In Flink, a
+    row at the watermark is late, so its SQL has one millisecond more; `forBoundedOutOfOrderness` does the same by
+    itself. In Spark this depends on the operator that follows, so its line has two delays.
 
     >>> settings(90_061_500, event_time="taken at")["Flink SQL"].code
     "WATERMARK FOR `taken at` AS `taken at` - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"

@@ -1,4 +1,4 @@
-"""A strategy over a log: the X that each record meets and the X after it; and what the log says by itself.
+"""A strategy over a log: the X that each record meets and the X after it; and the log's own statistics.
 
 Arrays have one entry a record, in order of arrival. A `group` is an array of small integers: what has its own
 watermark, a writer or a key.
@@ -77,7 +77,7 @@ class Log:
 
     @cached_property
     def perfect_lag_ms(self) -> int | None:
-        """The median of arrival less the perfect watermark, below 0 where it knows of a pause; None for one record."""
+        """The median of arrival minus the perfect watermark, below 0 if it knows of a pause; None for one record."""
         timed = self.ends != END
         lags = difference(self.arrival, self.ends, timed)
         return int(np.quantile(lags, 0.5, method="inverted_cdf")) if len(lags) else None

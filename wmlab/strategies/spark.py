@@ -1,5 +1,4 @@
-"""Spark on logs that do not fit in memory: the lateness curve, as `wm.strategy.lateness_curve` has it of a
-trace."""
+"""Spark on logs that do not fit in memory: the lateness curve, as in `wm.strategy.lateness_curve` for a trace."""
 
 from __future__ import annotations
 
@@ -39,10 +38,11 @@ def lateness_curve(
     values. By default that is arrival_ms. Rows that are equal in all of them are taken in the order of their event
     time, in which the fewest are late; so the answer depends on the rows only, never on how Spark has partitioned them.
 
-    The log is cut into `parts` stretches of the first column: one pass finds the largest event time of each, a second
-    the lateness of each row from what came before, in its stretch and in those before. The driver holds the different
-    latenesses only. Raises `ModelError` for a column that is not there or has another type, and `TraceError` for a log
-    without rows, with a row that lacks a value, or with times whose distance does not fit into 64 bits.
+    The log is divided into `parts` ranges of the first column: one pass finds the largest event time of each range, a
+    second one computes the lateness of each row from the earlier rows, in its range and in those before. The driver
+    receives only the distinct latenesses. Raises `ModelError` for a column that is not there or has another type, and
+    `TraceError` for a log without rows, with a row that lacks a value, or with times whose distance does not fit into
+    64 bits.
     """
     if order is None:
         order = ["arrival_ms"]

@@ -1,4 +1,4 @@
-"""Windows over a log: which records a watermark makes late are few of them lost, for a window drops by its own end.
+"""Windows over a log: few late records are lost, because a window drops records only by its own end.
 
 A record at t is *late* if t < X. It is *lost* if no window that it belongs to takes it any more. A window that ends
 before `end` has its first result when X reaches `end`, and takes records until X reaches `end` plus the allowed
@@ -36,7 +36,7 @@ _MOST_PAIRS: Final = 50_000_000
 class Windows:
     """Windows of each key over event time, ms, from 1970 on: tumbling, sliding if `slide_ms` is less, or sessions.
 
-    Sessions have a `gap_ms` and no `size_ms`. `windows_of` makes them from what a user gives.
+    Sessions have a `gap_ms` and no `size_ms`. `windows_of` makes them from the arguments of a user.
     """
 
     size_ms: int | None = None
@@ -55,14 +55,14 @@ class Windows:
         return f"{text} with an allowed lateness of {exactly(late_ms)}" if late_ms else text
 
     def deadlines(self, event: Int64Array) -> Int64Array:
-        """The largest X at which some window takes each record; of a session that of the record alone."""
+        """The largest X at which some window accepts each record; for a session, that of the record alone."""
         if self.gap_ms is not None:
             return _later(event, self.gap_ms - 1 + self.allowed_lateness_ms)
         slide_ms = self.slide_ms or 1
         return _later(event, (self.size_ms or 0) - event % slide_ms - 1 + self.allowed_lateness_ms)
 
     def lost(self, log: Log, met: Int64Array) -> NDArray[np.bool_]:
-        """Which records no window takes, by the X that each of them meets."""
+        """Which records no window accepts, by the X that each of them meets."""
         if self.gap_ms is not None:
             return _run_sessions(log, met, self).lost
         return self.deadlines(log.event) < met

@@ -1,4 +1,4 @@
-"""What a user reaches of streams: the scenario with its verbs."""
+"""The public scenario of streams, with its verbs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wmlab.streams.sweep import sweep
 
 @value
 class Scenario(StreamScenario):
-    """A stream or several, who writes and reads them, and what happens to them.
+    """One or several streams, their writers and readers, and the faults that happen to them.
 
         crash = wm.script.CrashWriter(at_ms="20 s", writer="w")
         writer = wm.EventWriter("w", rate_per_s=50)

@@ -1,4 +1,4 @@
-"""The files of a feed: what a live query reads, in the order of time."""
+"""The files of a feed, which a live query reads in time order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wmlab.core.words import shown
 
 
 def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
-    """Write a feed of the past as files in `path`, one for each `every_ms` (clock), in the order of time.
+    """Write a recorded feed as files in `path`, one for each `every_ms` (clock), in time order.
 
     `feed` is a DataFrame of Spark with a column `at_ms`, as `wm.spark.feed` makes it; it passes through the driver.
     `spark.readStream.schema(wm.spark.FEED).parquet(path)` reads the files in that order. Returns the files.

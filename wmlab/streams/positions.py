@@ -41,13 +41,13 @@ from wmlab.streams.model.window import Followed, TimeWindow
 def stream_cut_at(
     recording: Recording, time: int, *, stream: str | None = None, closest: bool = False
 ) -> Position | None:
-    """The stream cut for a time: that of the last watermark whose lower bound is not beyond it; None before the first.
+    """The stream cut for a time: that of the last watermark with a lower bound at or below it; None before the first.
 
-    As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
-    With `closest` it is the cut of the watermark whose lower bound is closest to the time (PDP-33, Future
-    Possibilities), of two equally close ones the earlier. Before the first watermark that is the first one's cut; None
-    only when there is no watermark. It may belong to a later time, and then events of that time and later ones may lie
-    before the cut that the default would have given behind it.
+    As long as the writers keep their promises, no event beyond the cut is older than that watermark's lower bound. With
+    `closest` it is the cut of the watermark whose lower bound is closest to the time (PDP-33, Future Possibilities); of
+    two equally close ones, the earlier. Before the first watermark, this is the cut of the first one; it is None only
+    if there is no watermark. It may belong to a later time. Then a reader that starts there may miss events of the
+    given time and later, which the default includes.
 
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
@@ -84,7 +84,7 @@ def bytes_between(
 
 
 def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, Position]]]:
-    """Of each reader group the clock (ms) and its position after every update. Raises as `stream_cut_at`."""
+    """For each reader group, the clock (ms) and its position after every update. Raises as `stream_cut_at`."""
     tables = StreamTables(recording, the_stream(recording, stream))
     return {
         group: [
@@ -98,14 +98,14 @@ def group_positions(recording: Recording, *, stream: str | None = None) -> dict[
 def group_windows(
     recording: Recording, *, stream: str | None = None, visible: Literal["all", "then"] = "then"
 ) -> dict[str, list[tuple[int, TimeWindow]]]:
-    """Of each reader group the clock (ms) and its time window from then on; None: unknown.
+    """For each reader group, the clock (ms) and its time window from then on; None: unknown.
 
-    The window of a map of times (`read_side="document"`) is the one in the group's shared state, after every update.
-    A group that shares offsets keeps none: there it is what a reader that always looks knows, after every update and
-    with every watermark that becomes visible and changes the window.
+    For a map of times (`read_side="document"`), it is the window in the group's shared state, after every update. A
+    group that shares offsets stores no window: then it is the window of a reader that polls all the time, after every
+    update and with every watermark that becomes visible and changes the window.
 
-    `visible="all"` counts the complete log from the beginning, at the positions of every group: what became known later
-    of each position. Raises `RecordingError` as `stream_cut_at`, and for another `visible`.
+    `visible="all"` uses the complete log from the beginning, at the positions of every group: it shows what became
+    known later about each position. Raises `RecordingError` as `stream_cut_at`, and for another `visible`.
     Source: PDP-33, Client Changes (getCurrentTimeWindow on the group's state).
     """
     the_choice(visible, "visible", ("all", "then"))
@@ -125,7 +125,7 @@ def most_recent_watermark(
 ) -> Watermark | None:
     """The last watermark that a reader had passed at a moment (clock), by default at the end of the run.
 
-    It gave the lower bound of the reader's window. None before the first one, and where no lower bound was known.
+    It gave the lower bound of the reader's window. None before the first one, and while no lower bound was known.
     Raises `RecordingError` for a reader that saw no window, for anything but a moment, and as `stream_cut_at`.
     Source: PDP-33, API (getMostRecentWatermark).
     """
@@ -157,7 +157,7 @@ def _windows(followed: Iterable[Followed]) -> Iterator[tuple[int, TimeWindow]]:
 
 
 def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[ReadSide, ...]:
-    """The design of the read side and the discarded ones over the notes, appends and watermarks of one stream.
+    """The read side and the discarded designs, applied to the notes, appends and watermarks of one stream.
 
     A recording without scenario has the default timeout. Raises `RecordingError` as `stream_cut_at`.
     """

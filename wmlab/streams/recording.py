@@ -29,7 +29,7 @@ from wmlab.streams.tables import TABLES
 
 
 class StreamRecording(Recording, kind="streams", schemas=TABLES):
-    """Everything that happened to the streams of a scenario, or of a log of the outside world."""
+    """Everything that happened to the streams of a scenario, or of a log from outside."""
 
     __slots__ = ()
 
@@ -77,12 +77,12 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     ) -> Any:
         """Lower, upper and perfect watermark at the positions of reader groups, as a Spark DataFrame.
 
-        A row holds from its `at_ms` (clock) until the next one of its group. `of` says whose positions: of the readers
-        by default, or of the events if nobody read. `visible="then"`, the default of readers, counts a watermark once
-        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` counts the complete
-        log from the beginning. With either `upper_later` is the upper bound of the complete log. Without `spark` by the
-        Spark session of the process, which is started if there is none. Raises `SessionError` for anything but a
-        session, `ModelError` for other options.
+        A row is valid from its `at_ms` (clock) until the next one of its group. `of` chooses the positions: of the
+        readers by default, or of the events if nobody read. `visible="then"`, the default for readers, uses a watermark
+        from its emission on, so the bounds are those that a reader could know at that moment; `visible="all"` uses the
+        complete log from the beginning. In both cases, `upper_later` is the upper bound of the complete log. Without
+        `spark` it uses the Spark session of the process, which is started if there is none. Raises `SessionError` for
+        anything but a session, `ModelError` for other options.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.recorded import bounds_of_recording
@@ -94,10 +94,10 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     ) -> Any:
         """The watermarks that one stream would have had with other rules, as a Spark DataFrame.
 
-        A row is one watermark of one configuration: `stream`, `config` (its label), `seq`, and the other columns of
-        the table `watermarks`. `configs` says by label what differs from the recorded rules, in the fields of
-        `wm.spark.Configuration`, for example {"10 s": {"timeout_ms": 10_000}}; by default nothing does. A log of the
-        outside world has the default rules. `stream` is needed when there are several. Without `spark` by the Spark
+        A row is one watermark of one configuration: `stream`, `config` (its label), `seq`, and the other columns of the
+        table `watermarks`. `configs` gives, by label, the differences from the recorded rules, in the fields of
+        `wm.spark.Configuration`, for example {"10 s": {"timeout_ms": 10_000}}; by default there are none. A log from
+        outside has the default rules. `stream` is needed when there are several. Without `spark` it uses the Spark
         session of the process, which is started if there is none. Raises `SessionError` for anything but a session, and
         `Problems` for an invalid configuration.
         """
@@ -116,10 +116,10 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     def check(self, *only: str) -> Verdicts:
         """One verdict per invariant, I1 to I12, or of those named in `only`: check("I1", "I6").
 
-        It needs no Spark: the rules run in memory, and of the events one part at a time is there. I14, on what a run
-        comes to at rest, is judged if it is named. So is I15, which is I6 for events with the time of the bound, too. A
-        verdict says whether the invariant holds, and what it leaves out, and has the rows that prove a violation.
-        Raises `ModelError` for an unknown name.
+        It needs no Spark: the rules run in memory, with one part of the events at a time. Two invariants are checked
+        only if they are named: I14, a liveness invariant about a run at rest, and I15, which is I6 including events at
+        exactly the time of the bound. A verdict says whether the invariant holds and what it leaves out, and has the
+        rows that prove a violation. Raises `ModelError` for an unknown name.
         """
         from wmlab.streams.checks import in_memory
 
@@ -133,7 +133,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         group: str | None = None,
         verdicts: Verdicts | None = None,
     ) -> Any:
-        """The chart of a moment with widgets that move the moment, beginning at `at_ms` (clock, ms).
+        """The chart of a moment, with widgets that change the moment, beginning at `at_ms` (clock, ms).
 
         Without `at_ms` it begins at the first violation, or else at an event halfway through. `stream` is needed when
         there are several; `group` is by default the first by name. `verdicts`, of `check`, add the violations. Raises
@@ -148,12 +148,12 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 def record(
     scenario: StreamScenario, path: str | Path | None = None, *, progress: bool | Callable[[int], None] = True
 ) -> StreamRecording:
-    """Run a scenario and return everything that happened; with `path`, keep it there.
+    """Run a scenario and return a recording of everything that happened; with `path`, save it there.
 
-    Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
-    False; a function is told the percentage instead, and stops the run by raising. Warns with `TimesApartWarning` if a
-    group reads streams together whose event times do not overlap in the run; where warnings are errors, the error has
-    the recording as `recording`.
+    Runs of more than five seconds show a progress bar in a terminal or notebook, unless `progress` is False. If
+    `progress` is a function, it is called with the percentage instead, and can stop the run by raising. Warns with
+    `TimesApartWarning` if a group reads streams together whose event times do not overlap in the run; if warnings are
+    errors, the error has the recording as `recording`.
     """
     progress = as_progress(progress)
 

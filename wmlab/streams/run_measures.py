@@ -1,4 +1,4 @@
-"""What a run of streams came to: the lower bound of a stream, and its measures."""
+"""The measures of a run of streams: the lower bound of a stream, and further numbers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _last_below_ms(events: pa.Table, lowers: Int64Array) -> Int64Array:
 
 
 def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
-    """What a stream came to in the run: its lower bound over the clock, its lag, events, watermarks, and late events.
+    """The measures of the run: the lower bound of a stream over the clock, its lag, events, watermarks and late events.
 
     `stream` is needed when there are several. Raises `RecordingError` for one that is not there.
     """

@@ -286,7 +286,7 @@ _WRITERS: Final[dict[str, Callable[[Scrubber], bytes]]] = {
 
 
 def pictures(scene: Scene) -> str:
-    """The scene as HTML, without its heading: drawn in several widths, of which the style sheet shows one."""
+    """The scene as HTML, without its heading, drawn in several widths; the style sheet shows one of them."""
     drawn = ((width, draw_svg(scene, width, headed=False, hover=True)) for width in _WIDTHS)
     return f"<div class='wmlab-pictures'>{''.join(f'<div class=wmlab-px{px}>{svg}</div>' for px, svg in drawn)}</div>"
 

@@ -76,13 +76,13 @@ def sweep(
 
     A field is named by its path, as in `**{"stream.start_delay_ms": [0, 5_000]}` or `**{"writers.w1.rate_per_s": ...}`,
     or by its last part if no other field has it; `timeout_ms` is the timeout of the stream. The DataFrame has a column
-    for each (with _ for every dot), then seed, and of the chosen or only `stream`:
+    for each field (with _ for every dot), then seed, and these columns about the chosen or only `stream`:
 
     events, watermarks; lag_ms and worst_lag_ms (clock minus lower bound), uncertainty_ms (upper minus lower bound) and
     slack_ms (perfect watermark minus lower bound), means over time; late, the events below a lower bound given before,
-    and late_share of all events; stalls, the cycles that emitted nothing; held_by, who cost the lower bound most, and
+    and late_share of all events; stalls, the cycles that emitted nothing; held_by, what cost the lower bound most, and
     held_ms for how long; violations, how often the invariants of `recording.check()` are broken in the stream; and
-    error, why a run failed. What is unknown is null. Violations are counted with `check` only, in the task of the run.
+    error, why a run failed. Unknown values are null. Violations are counted only with `check`, in the task of the run.
 
     `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
     field does not take, and `ScenarioError` for a name that means no field or several, two names of one field, or

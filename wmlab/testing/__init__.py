@@ -1,4 +1,4 @@
-"""Tests for watermark code of your own: histories are drawn, run, and compared with the rule that it claims to be."""
+"""Tests for your own watermark code: wmlab draws histories, runs them, and compares the answers with a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of rules that stand in a table: steps, and the answers that the systems' own tests and documents give.
+"""Cases of rules from a table: steps, and the answers that the systems' own tests and documents give.
 
 A step whose answer is not given has no "answer"; whatever a machine says to it is admitted.
 """

@@ -1,4 +1,4 @@
-"""A machine of your own next to the rule that it claims to be: the smallest history in which they differ.
+"""Compares your machine with the rule that it should follow, and finds the smallest history in which they differ.
 
 Histories are drawn by hypothesis, always the same ones, and shrunk by it to the fewest steps and smallest numbers.
 """
@@ -27,15 +27,15 @@ _MOST_EXAMPLES: Final = 1_000_000
 
 
 class DisagreementError(WmlabError, AssertionError):
-    """A machine does not answer as the rule that it claims to be; the message has a test that shows it."""
+    """A machine does not answer like the rule that it should follow; the message has a test that shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Disagreement(Answer):
-    """A history in which a machine answers its last step otherwise than the rule, which answers `expected`.
+    """A history in which a machine answers its last step differently from the rule, which answers `expected`.
 
-    `answer` is what the machine said; a text that begins with "raised" if it raised an error. `in_json` is whether
-    answers are shown as JSON, as those of a program are.
+    `answer` is the machine's answer, or a text that begins with "raised" if it raised an error. `in_json` is whether
+    answers are shown as JSON, as for a program.
     """
 
     rule: str
@@ -61,7 +61,7 @@ class Disagreement(Answer):
 
     @property
     def test(self) -> str:
-        """A test in Python that shows it, to be pasted where the machine can be imported."""
+        """A Python test that shows it; paste it where the machine can be imported."""
         parameters = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         name = "".join(sign if sign.isalnum() else "_" for sign in self.rule)
         lines = [
@@ -93,10 +93,10 @@ class _DiffersError(Exception):
 
 
 def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int = EXAMPLES) -> None:
-    """Raise `DisagreementError` if a machine of your own does not answer as a rule, with the smallest such history.
+    """Raise `DisagreementError` if your machine does not answer like a rule, with the smallest such history.
 
-    `mine` is called with the parameters of the rule by name, and gives an object whose `step` takes a dict and returns
-    the answer; `RULES` says what each rule takes and answers. So it stands in a test of your own:
+    `mine` is called with the parameters of the rule by name, and returns an object whose `step` takes a dict and
+    returns the answer; `RULES` describes the steps and answers of each rule. Use it in your own test:
 
         def test_my_valve():
             wm.testing.compare_with_rule(MyValve, rule="flink-valve")
@@ -118,11 +118,11 @@ def find_disagreement(
     called: str = "",
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Disagreement | None:
-    """The smallest history in which a machine does not answer as a rule; None if there is none among those drawn.
+    """The smallest history in which a machine does not answer like a rule; None if no drawn history shows a difference.
 
-    Of the smallest no step can be left out. With `shrink=False` it is the first that is found; `called` is the name of
-    the machine in words; before each history `goes_on` says whether it is to be judged. Raises as
-    `compare_with_rule`, but for `DisagreementError`.
+    No step of the smallest history can be left out. With `shrink=False` it is the first one found; `called` is the name
+    of the machine in words; before each history `goes_on` says whether to judge it. Raises as `compare_with_rule`, but
+    for `DisagreementError`.
     """
     the_flag(shrink, "shrink", ModelError)
     of = rule_of(rule)

@@ -1,4 +1,4 @@
-"""A program in any language, judged by a rule: first the cases that stand in a table, then histories that are drawn."""
+"""A program in any language, judged by a rule: first the cases of a table, then random histories."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from wmlab.testing.program import Program
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Conformance(Answer):
-    """Whether a program answers as a rule; if it does not, the smallest history in which it does not.
+    """Whether a program answers like a rule and, if not, the smallest history in which it differs.
 
     `cases` counts the cases that it has passed, `examples` the random histories that were judged, of `wanted`. `case`
-    is the name of the case in which it failed, if that is one of a table; its history is made smaller. `answer_s` is
-    how long an answer takes on average.
+    is the name of the case in which it failed, if it is a case of a table; its history is shrunk. `answer_s` is how
+    long an answer takes on average.
     """
 
     rule: str
@@ -41,7 +41,7 @@ class Conformance(Answer):
 
     @property
     def sentence(self) -> str:
-        """What was found, in one sentence."""
+        """The result, in one sentence."""
         name = " ".join(self.command)
         if self.disagreement is None:
             passed = f" in {counted(self.cases, 'case')} and" if self.cases else " in"
@@ -55,7 +55,7 @@ class Conformance(Answer):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What the program has to be given to see the disagreement: the lines of its standard input."""
+        """The lines of standard input with which the program shows the disagreement."""
         if self.disagreement is None:
             return ()
         start = {"start": self.rule, "parameters": dict(self.disagreement.parameters)}
@@ -76,10 +76,10 @@ def conformance(
 ) -> Conformance:
     """Judge a program by a rule of `RULES`, over its standard input and output.
 
-    `command` is the program with its arguments. The protocol is one line of JSON for each line of JSON: the page
-    docs/how-to/conformance.md has it. After `limit_s` no more histories are judged, and the answer says how many were.
-    Raises `ModelError` for an unknown rule, or if hypothesis is not installed, and
-    `ProgramError` for a program that cannot be started, dies, does not answer within `timeout_s`, or writes no JSON.
+    `command` is the program with its arguments. The protocol is one line of JSON for each line of JSON; see
+    docs/how-to/conformance.md. After `limit_s` no more histories are judged, and the answer says how many were. Raises
+    `ModelError` for an unknown rule, or if hypothesis is not installed, and `ProgramError` for a program that cannot be
+    started, dies, does not answer within `timeout_s`, or writes no JSON.
     """
     name = rule_of(rule).name
     cases = cases_of(name)

@@ -26,7 +26,7 @@ _RESTART: Final = {"op": "restart"}
 
 
 def histories(rule: str) -> SearchStrategy[History]:
-    """A hypothesis strategy for the histories of a rule, with its parameters; raises `ModelError` for no rule."""
+    """A hypothesis strategy for the histories of a rule and its parameters; raises `ModelError` for an unknown rule."""
     name = rule_of(rule).name
     drawn: SearchStrategy[History] = _DRAWN[name](**_PARAMETERS[name])
     return st.builds(_shifted, drawn, st.sampled_from(_SHIFTS_MS))

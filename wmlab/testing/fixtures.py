@@ -1,4 +1,4 @@
-"""A pytest plugin, which comes with wmlab: a fixture that compares watermark code of your own with a rule.
+"""A pytest plugin, which comes with wmlab: a fixture that compares your own watermark code with a rule.
 
 pytest loads this file wherever wmlab is installed, so nothing else is imported before the fixture is used.
 """

@@ -28,7 +28,7 @@ Answer = Any
 
 
 class Machine(Protocol):
-    """What is compared: it takes the steps of one history, in their order, and answers each."""
+    """An implementation to compare: it takes the steps of one history, in order, and answers each."""
 
     def step(self, item: Step) -> Answer:
         """The answer to one step."""
@@ -36,7 +36,7 @@ class Machine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The parameters of a rule, and the steps that a machine with these parameters is given."""
+    """The parameters of a rule, and the steps for a machine with these parameters."""
 
     parameters: Mapping[str, Any]
     steps: tuple[Step, ...]

@@ -31,7 +31,7 @@ _ENDING_S: Final = 2.0
 
 
 class ProgramError(WmlabError):
-    """A program that does not keep to the protocol: it died, was silent for too long, or wrote no line of JSON."""
+    """A program breaks the protocol: it died, was silent for too long, or wrote something other than a line of JSON."""
 
 
 class Program:

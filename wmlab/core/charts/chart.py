@@ -245,9 +245,9 @@ Nothing offers to upload a chart: its data stay on the machine."""
 class Chart:
     """An answer as a picture.
 
-    `sentence` states the answer, `data` holds what was drawn as plain lists (before any thinning), and `scene` is what
-    is drawn. Nothing is drawn before it is needed: `figure()` gives the interactive picture, `svg` the still one, which
-    viewers without plotly show (GitHub among them).
+    `sentence` states the answer, `data` contains the drawn values as plain lists (before any thinning), and `scene`
+    describes the drawing. Nothing is drawn before it is needed: `figure()` returns the interactive picture, and `svg`
+    the still one, which viewers without plotly show, such as GitHub.
     """
 
     sentence: str
@@ -264,13 +264,13 @@ class Chart:
 
     @property
     def html(self) -> str:
-        """The still picture as HTML whose texts can be read in wide and in narrow columns."""
+        """The still picture as HTML, readable in wide and in narrow columns."""
         return svg_for_page(self.scene)
 
     def figure(self) -> go.Figure:
         """The interactive picture, a new `plotly.graph_objects.Figure` at each call.
 
-        It belongs to the caller: add traces, change the layout or export it; the chart stays as it is.
+        It belongs to the caller: add traces, change the layout or export it; the chart itself does not change.
 
         >>> figure = chart.figure()                                        # doctest: +SKIP
         >>> figure.add_hline(y=30, line_dash="dot").update_layout(width=600)  # doctest: +SKIP
@@ -306,7 +306,7 @@ class Chart:
         _publish(self._repr_mimebundle_())
 
     def save(self, path: str | Path) -> Path:
-        """Write the chart and return where to; the suffix decides what.
+        """Write the chart and return its path; the suffix decides the format.
 
         `.html`: the interactive picture, on its own and offline; `.svg`: the still one; `.png`: the same in light
         colours at twice its size; `.json`: sentence and data; `.txt`: the sentence. Raises `ChartError` for any other
@@ -338,7 +338,7 @@ def _publish(bundle: dict[str, Any]) -> None:
 
 
 def template() -> go.layout.Template:
-    """The plotly template of all charts, readable on light and dark pages, for figures of your own."""
+    """The plotly template of all charts, readable on light and dark pages, for your own figures."""
     from wmlab.core.charts.plotly import TEMPLATE  # plotly takes half a second to load
 
     return TEMPLATE

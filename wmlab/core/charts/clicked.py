@@ -1,4 +1,4 @@
-"""A chart that answers a click while a kernel runs: the sentence for the moment stands above the picture.
+"""A chart that answers a click while a kernel runs: the sentence for the moment is above the picture.
 
 The picture is the same as without: a notebook that is executed to be stored or tested has no widget, and a page
 without a kernel shows the picture alone.

@@ -1,4 +1,4 @@
-"""What is drawn, before any library draws it: panels over one x axis, each with layers in the units of its data.
+"""The drawing, before any library draws it: panels over one x axis, each with layers in the units of its data.
 
 A chart composes a `Scene` from the facts it found; `svg` and `plotly` draw the same scene. A layer has a role, which
 gives colour, width and dash (`style.ROLES`), and a name, which stands in the legend or in the hover box; so nothing is
@@ -203,7 +203,7 @@ _MARGIN, _RIGHT = 20.0, 34.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """A curve that holds each value until the next; None is unknown. Its name stands in the legend."""
+    """A curve that keeps each value until the next one; None is unknown. The legend shows its name."""
 
     name: str
     role: str
@@ -217,9 +217,9 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """Straight lines through points; None breaks the line. Its name stands in the legend.
+    """Straight lines through points; None breaks the line. The legend shows its name.
 
-    Thin ones are those of which many lie close together.
+    `thin`: a hairline, for many lines close together.
     """
 
     name: str
@@ -487,7 +487,7 @@ Curve = TypeVar("Curve", Steps, Path)
 
 
 def merge_equal(curves: Sequence[Curve]) -> list[Curve]:
-    """The curves, of which equal ones become one with all their names, in the look of the last: it would hide them."""
+    """The curves; equal ones become one with all their names, in the style of the last one, which would hide them."""
     by_points: dict[str, list[Curve]] = {}
     for curve in curves:
         known = staircases(curve.xs, curve.ys) if isinstance(curve, Steps) else (curve.xs, curve.ys)

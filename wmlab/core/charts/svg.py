@@ -84,7 +84,7 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
 
 
 def svg_for_page(scene: Scene) -> str:
-    """The scene as HTML: drawn in two widths, of which a page shows the one that its column has room for.
+    """The scene as HTML, drawn in two widths; a page shows the one that fits its column.
 
     In a narrow column the texts of the wide one would be too small to read. Where styles are stripped, as on GitHub,
     the wide one is shown.

@@ -58,17 +58,17 @@ def of_log(
     origin: str | Mapping[str, str] | None = None,
     name: str = "log",
 ) -> DataFrame:
-    """The records of a log of any size, which Spark has read; the arguments are those of `wm.trace.load`.
+    """The records of a log of any size that Spark has read; the arguments are those of `wm.trace.load`.
 
         wm.spark.of_log(spark.read.csv("export.csv", header=True), event_time="observed", arrival="created")
 
     The columns are those of a trace (`event_time` and `arrival_ms` in milliseconds since 1970, `writer`, `key`), then
-    `reason` and `text`: of a bad row why it is refused and its values as JSON, of a good row null. So
-    `where("reason is null")` is the log, and grouping by `reason` counts what is left out.
+    `reason` and `text`: for a bad row, the reason for refusing it and its values as JSON; for a good row, null. So
+    `where("reason is null")` is the log, and grouping by `reason` counts the bad rows.
 
     Rows are in no order. Where the types of the columns do not say what their times are (texts, decimals, integers with
-    a format), and for paths into nested values, Spark reads 1,000 rows now; all else is done when the answer is asked
-    for. Timestamps without a zone are of `timezone`, UTC by default; those that Spark shows in the time zone of its
+    a format), and for paths into nested values, Spark reads 1,000 rows now; everything else happens when the result is
+    used. Timestamps without a zone are of `timezone`, UTC by default; those that Spark shows in the time zone of its
     session have one. It needs wmlab on the executors. Raises `TraceError` for a column that is not there, or has a type
     that is not a time.
     """
@@ -131,13 +131,14 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     """The blocking writer, whose newest event is the oldest, at every multiple of `every_ms` of arrival.
 
     `log` has the columns `event_time`, `arrival_ms` and `writer`, as `of_log` gives them. A writer counts from its
-    first record on. One row a moment: `at_ms`, `writers` (known by then), `lower` (the least newest event time of
-    them), `straggler` (the writer that has it, the first in the alphabet of several) and `ahead_ms` (by how much the
-    newest event of all is newer). What arrives at a multiple counts for it. `stragglers_over` sums it up.
+    first record on. One row per moment: `at_ms`, `writers` (the number known so far), `lower` (the smallest newest
+    event time), `straggler` (the writer that has it; the first in the alphabet of several) and `ahead_ms` (how much
+    newer the newest event of all is). A record that arrives at a multiple counts for it. `stragglers_over` sums up the
+    rows.
 
-    This asks whose events are oldest. `explain` of a recording that replays the log asks whose noted time blocks
-    the bound: a writer that is silent there goes on noting times and blocks nothing. So it may name another, and says
-    so.
+    The straggler is the writer with the oldest events. `explain` of a recording that replays the log names the writer
+    whose noted time blocks the bound: there, a silent writer keeps noting times and blocks nothing. So it may name
+    another writer, and says so.
     """
     require(log, "log", ("writer",))
     log = typed(log, "log", ("event_time", "arrival_ms"), TRACE_SCHEMA)
@@ -170,8 +171,8 @@ _OLDEST: Final = "oldest newest event"
 def stragglers_over(log: DataFrame, every_ms: int) -> Stragglers:
     """The blocking writers of a whole log, whose newest event was the oldest, by their cost; see `stragglers`.
 
-    A writer blocks from the moment at which that is so to the next one; its cost is by how much the newest event of all
-    was newer, averaged over all moments. Raises `TraceError` for a log without a good row.
+    A writer blocks from such a moment to the next one; its cost is how much newer the newest event of all was, averaged
+    over all moments. Raises `TraceError` for a log without a good row.
     """
     by_moment = stragglers(log, every_ms)
     before = F.lag("straggler").over(Window.orderBy("at_ms"))

@@ -30,7 +30,7 @@ def spark_schema(schema: Iterable[pa.Field]) -> StructType:
 def dataframe(spark: SparkSession, table: pa.Table) -> DataFrame:
     """The rows of a table of a recording as a DataFrame with its schema.
 
-    The chunks are joined first: PySpark 4.3 stops reading an Arrow table at its first empty chunk. Raises
+    The chunks are joined first, because PySpark 4.3 stops reading an Arrow table at its first empty chunk. Raises
     `SessionError` if `spark` is not a session.
     """
     return the_session(spark).createDataFrame(table.combine_chunks(), spark_schema(table.schema))

@@ -143,9 +143,9 @@ class QuietSession(SparkSession):
 def spark_session(master: str | None = None) -> SparkSession:
     """The Spark session of this process, started on first use; threads share it.
 
-    `master` takes precedence over the environment variable `WMLAB_SPARK`, which takes precedence over `local[*]`.
-    When a session is running already, it is returned. Raises `SessionError` when Java is missing or too old, and
-    when a cluster cannot be reached. Where the JVM of the last one has died, another one is started.
+    `master` takes precedence over the environment variable `WMLAB_SPARK`, which takes precedence over `local[*]`. When
+    a session is running already, it is returned. Raises `SessionError` when Java is missing or too old, and when a
+    cluster cannot be reached. If the JVM of the last session has died, another one is started.
     """
     with _lock:
         running = _running()

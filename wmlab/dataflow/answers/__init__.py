@@ -1,1 +1,1 @@
-"""Why a dataflow waits, what it dropped, and who held it."""
+"""Why a dataflow waits, what it dropped, and what held it."""

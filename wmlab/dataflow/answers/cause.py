@@ -1,6 +1,6 @@
 """What holds a watermark of a dataflow at a moment: one cause for each curve, as a value.
 
-A curve is the watermark of one key at one instance, of which a window may wait. It is held by
+A curve is the watermark of one key at one instance; a window may wait for it. It is held by
 
     slow               a partition whose rows are not that far
     throttled          a partition that is that far; its source lets watermarks through by frames only

@@ -44,13 +44,13 @@ def explain(
     reader: str | None = None,
     stream: str | None = None,
 ) -> Explanation | Stragglers:
-    """Why a vertex or a window of a dataflow waits; without `at_ms` and a window, who held the vertex over the run.
+    """Explain why a vertex or a window of a dataflow waits; without `at_ms` and `window`, what held the vertex.
 
-    `vertex` is by default the last one that waits for watermarks, or else the sink; `key` its own, or else the one
-    that is held. `window` is its end, or (start, end). `at_ms` is the clock, for a window by default the end of the
-    recording. `reader` and `stream` are for other recordings. Raises `RecordingError` for what the recording does not
-    have, and where the job does not run again as it did, see `answers.job`. Of a join it also says if the event times
-    of its inputs do not overlap.
+    `vertex` is by default the last one that waits for watermarks, or else the sink; `key` is by default its own key, or
+    else the held one. `window` is its end, or (start, end). `at_ms` is the clock, for a window by default the end of
+    the recording. `reader` and `stream` are for other recordings. Raises `RecordingError` for a name that the recording
+    does not have, and if the job does not run again in the same way, see `answers.job`. For a join it also says if the
+    event times of its inputs do not overlap.
     """
     for name, option in (("reader", reader), ("stream", stream)):
         if option is not None:
@@ -77,7 +77,7 @@ def explain(
 
 
 def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:
-    """The rows that were dropped, by which rule, by how much: all or those that have the columns of `row`.
+    """The dropped rows, with the rule that dropped each one, and by how much: all, or those with the columns of `row`.
 
     Raises `RecordingError` for a vertex that the recording does not have.
     """

@@ -45,7 +45,7 @@ FaultKind = Literal["stalled", "silenced", "delayed", "disordered", "swallowed"]
 
 
 class Ran(NamedTuple):
-    """What a recording was made of: the dataflow, and what its sources read."""
+    """The origin of a recording: the dataflow, and the rows that its sources read."""
 
     dataflow: DataflowScenario
     readings: Readings

@@ -1,4 +1,4 @@
-"""What became of one window: it came out, holds no row, or waits, and for whom; and which rows were dropped.
+"""The outcome of one window: it came out, has no row, or waits for an input; and which rows were dropped.
 
 Source: "Keyed watermark support", WM rules and Changes to window aggregation processors; "Stream-to-stream join",
 edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.

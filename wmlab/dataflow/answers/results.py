@@ -1,4 +1,4 @@
-"""What came out of a dataflow, as rows with the columns that they had."""
+"""The results of a dataflow, as rows with their columns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class JobFailedWarning(UserWarning):
 def results(recording: Recording, *, sink: str | None = None) -> Any:
     """The rows of a sink as a pandas DataFrame, in the order in which they came out: their columns, then `at_ms`.
 
-    `at_ms` is when a row came out (clock, ms). Rows that a restart took back are among them; the table `sunk` says
-    which, by `committed`. `sink` is needed when rows came out of several. Raises `RecordingError` for a sink of which
-    none came out, and for rows with a column `at_ms` of their own. If the job failed, so that rows may be missing, it
+    `at_ms` is when a row came out (clock, ms). Rows that a restart took back are included; the column `committed` of
+    the table `sunk` marks them. `sink` is needed when several sinks have rows. Raises `RecordingError` for a sink
+    without rows, and for rows that have a column `at_ms` themselves. If the job failed, so that rows may be missing, it
     warns with `JobFailedWarning`.
     """
     import pandas as pd

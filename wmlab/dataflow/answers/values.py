@@ -1,4 +1,4 @@
-"""The answers about a recorded dataflow as values: why something waits, and what was dropped."""
+"""The answers about a recorded dataflow as values: why a vertex or a window waits, and which rows were dropped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROWS_SHOWN: Final = 20
 class DroppedRow:
     """A row that was dropped at `at_ms` (clock) by `rule`: its time lies `margin` below `limit`, both of `key`.
 
-    `passed_ms` is when the watermark that decided had come; None if the recording does not tell.
+    `passed_ms` is when the deciding watermark had arrived; None if unknown.
     """
 
     vertex: str
@@ -69,7 +69,7 @@ class Drops(TableAnswer[DroppedRow]):
 
     @property
     def sentence(self) -> str:
-        """Who dropped how many and by how much, after the failure of the job if there was one."""
+        """Which vertices dropped how many rows and by how much; first the failure of the job, if there was one."""
         return joined(self.failure, self._counted())
 
     def _counted(self) -> str:
@@ -114,11 +114,11 @@ class Drops(TableAnswer[DroppedRow]):
 class Explanation(Answer):
     """Why a watermark or a window is where it is at `at_ms` (clock, ms).
 
-    `asked` says which of them. `cause` is in one word what is the matter: held, moving, idle, ended, failed, completed,
-    stuck; of a window: came out, empty, waiting or failed. `watermark` is what has left `vertex` for `key`, `since_ms`
-    when it last moved (for a window that came out: when it did), `needed` the watermark that would release it.
-    `holders` are those that keep it from there; `release_ms` is when it is released if nothing else happens. Each is
-    None if unknown or if there is none. `state` tells whether what the vertex holds stays bounded.
+    `asked` says which of them. `cause` is one word: held, moving, idle, ended, failed, completed, stuck; for a window:
+    came out, empty, waiting or failed. `watermark` is the last one that `vertex` emitted for `key`, `since_ms` is when
+    it last moved (for a window that came out: when it did), and `needed` is the watermark that would release it.
+    `holders` are the inputs that hold it; `release_ms` is when it is released if nothing else happens. Each is None if
+    unknown or if there is none. `state` says whether the state of the vertex stays bounded.
     """
 
     at_ms: int

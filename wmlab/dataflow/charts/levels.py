@@ -168,12 +168,12 @@ def coalescing(
     instance: int = 0,
     title: str | None = None,
 ) -> Chart:
-    """Draw the watermarks of one key on every input of a vertex, the coalesced one under them, and who was excluded.
+    """Draw the watermarks of one key on every input of a vertex, the coalesced one below, and the excluded inputs.
 
     Inputs are the input edges, the queues of a single edge, or the partitions of a source. `vertex` is by default the
     first that coalesces several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
-    last is shown. Of a few watermarks those that let nothing out are dots. A click asks what held the watermark at that
-    moment. Raises `ChartError` for a vertex, instance or key that is not there.
+    last is shown. If there are few watermarks, those without an output are dots. A click asks what held the watermark
+    at that moment. Raises `ChartError` for a vertex, instance or key that is not there.
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
@@ -330,8 +330,8 @@ _OTHERS: Final = "other ends"
 def interleavings(permutations: Permutations, *, title: str | None = None) -> Chart:
     """Draw the distinct outputs of the same inputs in different orders, the most frequent first.
 
-    `permutations` is the answer of `wm.dataflow.permutations` or of `Dataflow.permutations`. Bars are coloured by what
-    the output ends with. Raises `ChartError` if it is none.
+    `permutations` is the answer of `wm.dataflow.permutations` or of `Dataflow.permutations`. The colour of a bar is the
+    last item of the output. Raises `ChartError` for anything else.
     """
     if not isinstance(permutations, Permutations) or not len(permutations):
         raise ChartError(

@@ -38,9 +38,10 @@ def queue_diagram(
 ) -> Chart:
     """Draw the items on the queues between two moments (clock, ms), by default over the whole run.
 
-    `vertices` chooses the lanes; a line leaves the lane of the instance that put the item and ends at the one that took
-    it, in a cross where no instance has by then; items that go together lie side by side. Of more than 400 items the
-    first are drawn. Raises `ChartError` for a vertex that is not there, or when nothing was on a queue.
+    `vertices` chooses the lanes; a line begins at the lane of the instance that put the item and ends at the instance
+    that took it, or in a cross if no instance has taken it by then; items that travel together are side by side. Of
+    more than 400 items the first are drawn. Raises `ChartError` for a vertex that is not there, or when nothing was on
+    a queue.
     """
     run = dataflow_run_of(recording)
     vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
@@ -201,10 +202,10 @@ def state_size(
     labels: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Chart:
-    """Draw how much one vertex held in each of up to four runs, all its instances together.
+    """Draw the state size of one vertex in each of up to four runs, for all its instances together.
 
-    `vertex` is by default the one that held most; `labels` name the runs. A limit is a line where the vertex has one
-    instance. The sentence says whether the state stays bounded: yes, no or not known, with the evidence. Raises
+    `vertex` is by default the one with the largest state; `labels` name the runs. A limit is a line where the vertex
+    has one instance. The sentence says whether the state stays bounded: yes, no or not known, with the evidence. Raises
     `ChartError` for more runs, a vertex that is not there, one that held nothing in any run, or labels that do not fit.
     """
     recordings = (recording, *others)

@@ -1,6 +1,6 @@
 """The check of a recorded dataflow: the invariants of its watermarks and results, from the tables of its recording.
 
-What coalescing let through and what came out is recorded, and compared with what stood on the queues: the coalesced
+The recorded outputs of coalescing and of the dataflow are compared with the items on the queues: the coalesced
 watermarks are asked of the model as the documents have it, windows and joins of a batch over the on-time rows. So a
 recording of mode `hz` shows its defects where they had an effect. All are rules over rows in memory.
 

@@ -37,7 +37,7 @@ _COALESCED: Final = pa.schema(
 def coalesced(
     items: DataFrame, queues: DataFrame, coalescing: DataFrame, *, deviations: Deviations = DESIGN
 ) -> DataFrame:
-    """What coalescing has come to after every step of every instance, at the levels "edge" and "global".
+    """The result of coalescing after every step of every instance, at the levels "edge" and "global".
 
     Takes the tables of a recording. At level edge a step is an item that was taken, in the order in which the instance
     took them: every watermark, idle message and end, and the events that may end an idleness. What an edge lets through

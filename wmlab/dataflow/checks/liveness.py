@@ -1,4 +1,4 @@
-"""K16, what a dataflow comes to: sources that have read say how far they are, and coalescing is where its inputs are.
+"""K16, a dataflow at rest: sources report how far they have read, and coalescing has reached its inputs.
 
 Source: "Keyed watermark support", Description of current behavior; hazelcast issue 20740.
 """

@@ -1,8 +1,8 @@
-"""The steps of coalescing of a recorded dataflow, and what each of them comes to.
+"""The steps of coalescing of a recorded dataflow, and the result of each.
 
 A level with one input is not recorded unless the dataflow has a deviation from the design: what comes out of it is what
-came in. Its steps are those of the items on its queue. What the items of any level come to is asked of the model's own
-coalescer, one for each edge of an instance and one for all its edges.
+came in. Its steps are those of the items on its queue. The model's own coalescer computes the result for the items of
+any level, one for each edge of an instance and one for all its edges.
 
 Source: "Keyed watermark support", Description of current behavior, Coalescing of WMs with different keys;
 `wmlab.dataflow.model.coalescer`.
@@ -126,7 +126,7 @@ def coalesced_steps(
 
 
 def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviations) -> Iterator[dict[str, Any]]:
-    """The steps of one coalescer of so many inputs, each with what it comes to."""
+    """The steps of one coalescer with so many inputs, each with its result."""
     coalescer = KeyedCoalescer(inputs, deviations)
     for step in steps:
         item = _item_of(step["stimulus"], step["key"], step["value"])

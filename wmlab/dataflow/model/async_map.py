@@ -31,7 +31,7 @@ from wmlab.dataflow.model.processor import Call, JobFailedError, Processor, Reas
 
 @dataclass(kw_only=True, eq=False)
 class _AsyncMap(Processor[State], Generic[State]):
-    """What both kinds share: at most `capacity` calls at a time, and what is finished leaves at every step."""
+    """What both kinds share: at most `capacity` calls at a time, and finished results are emitted at every step."""
 
     capacity: int = 4
     ignores_key: bool = False

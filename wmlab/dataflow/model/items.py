@@ -1,4 +1,4 @@
-"""What flows through a dataflow: rows, keyed watermarks, idle messages, barriers, and the end.
+"""The items that flow through a dataflow: rows, keyed watermarks, idle messages, barriers, and the end.
 
 A row is the tuple of its values; the dataflow says which column is which, and which of them carry a watermark key.
 
@@ -44,8 +44,8 @@ class Idle:
     """The stream is excluded from coalescing until its next row or watermark.
 
     In the document it is the watermark instance of key `IDLE_KEY` with the value `MAX`, see `watermark_instance`; "it's
-    not really a WM instance", so here it is an item of its own. With a `key`, for that key only; the text
-    describes such messages and rejects them.
+    not really a WM instance", so here it is an item of its own. With a `key`, for that key only; the document describes
+    such messages and rejects them.
     """
 
     key: int | None = None

@@ -1,4 +1,4 @@
-"""What a processor is: rules, a state that changes in place, and lists of what it does; and the named deviations.
+"""Processors: rules, a state that changes in place, and lists of their outputs; and the named deviations.
 
 An instance calls one method at a time: `row`, `watermark`, `edge_watermark`, `idle`, `complete`, `answer`. What leaves
 is appended to `out`. A method that returns False has refused what was offered, which is then offered again before

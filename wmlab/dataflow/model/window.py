@@ -76,7 +76,7 @@ class OpenWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowShape:
-    """Windows of `size`, one every `slide`, of which it is a multiple, in the unit of the times; tumbling if equal."""
+    """Windows of `size`, one every `slide`; `size` is a multiple of it, in the unit of the times; tumbling if equal."""
 
     size: int
     slide: int

@@ -53,13 +53,13 @@ Deviation = Annotated[str, BeforeValidator(_known_option)]
 
 @value
 class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.dataflow.Dataflow"):
-    """Vertices, the edges between them, and what goes wrong.
+    """Vertices, the edges between them, and the faults.
 
-    `mode` is `design`, as the documents have it, or `hz`, as the shipped code does; `deviations` replaces it by the
-    named differences. `rules` sets the mode and whatever else differs between the design, the implementation and sound
-    rules, unless a part sets it itself; `options` shows what is in effect. `guarantee` says what a restart keeps,
-    snapshots are taken every `snapshot_every_ms`. A queue holds `queue_size` items, then its producer waits. Every turn
-    of an instance begins up to `jitter_ms` after there is something to do, drawn from `seed`; with 0 those that can run
+    `mode` is `design`, as in the documents, or `hz`, as in the shipped code; `deviations` replaces it by the named
+    differences. `rules` sets the mode and whatever else differs between the design, the implementation and sound rules,
+    unless a part sets it itself; `options` shows what is in effect. `guarantee` says what a restart keeps, snapshots
+    are taken every `snapshot_every_ms`. A queue holds `queue_size` items, then its producer waits. Each run of an
+    instance begins up to `jitter_ms` after it has something to do, drawn from `seed`; with 0 the instances that can run
     do so in a random order. `duration_ms` is simulated time after `start_ms`, zero or, for a real trace, a moment in
     milliseconds since 1970. The same dataflow always gives the same recording.
     """
@@ -107,7 +107,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         return model.Deviations(**dict.fromkeys(self.deviations, True))
 
     def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
-        """As of every scenario; the mode, which is many deviations, is changed one deviation at a time."""
+        """As for every scenario; the mode, which is many deviations, is changed one deviation at a time."""
         for change in super().option_changes(to_rules):
             if change.scenario is None or change.option != "DataflowScenario.mode":
                 yield change

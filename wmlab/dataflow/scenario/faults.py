@@ -1,4 +1,4 @@
-"""What can go wrong in a dataflow, as values: times are ms after its start, and without `for_ms` to the end.
+"""The faults of a dataflow as values: times are ms after its start; without `for_ms` a fault lasts to the end.
 
 A fault of a vertex, partition or instance that does not exist is refused. One that turns out not to happen, because
 its partition is not there then, is written down in the table `incidents`.
@@ -40,12 +40,12 @@ class OfPartition:
 
 @tagged
 class SilentPartition(OfPartition, Lasting):
-    """Rows of a partition that would arrive in that time never do."""
+    """Rows of a partition that would arrive in that period never arrive."""
 
 
 @tagged
 class LatePartition(OfPartition, Lasting):
-    """Rows of a partition that would arrive in that time do so `by_ms` later, and those behind them not before."""
+    """Rows of a partition that would arrive in that period arrive `by_ms` later; later rows do not overtake them."""
 
     _: KW_ONLY
     by_ms: Period
@@ -53,7 +53,7 @@ class LatePartition(OfPartition, Lasting):
 
 @tagged
 class AddPartition(OfPartition):
-    """A partition that its source does not know before `at_ms`; rows of it that came before arrive then."""
+    """A partition that its source does not know before `at_ms`; its earlier rows arrive at that moment."""
 
     _: KW_ONLY
     at_ms: Period
@@ -61,7 +61,7 @@ class AddPartition(OfPartition):
 
 @tagged
 class RemovePartition(OfPartition):
-    """A partition that is gone from `at_ms` on, with all its rows to come."""
+    """A partition that is removed at `at_ms`, with all its future rows."""
 
     _: KW_ONLY
     at_ms: Period
@@ -69,7 +69,7 @@ class RemovePartition(OfPartition):
 
 @tagged
 class Disorder(Lasting):
-    """Rows of a source that would arrive in that time do so up to `by_ms` later, each by its own draw."""
+    """Rows of a source that would arrive in that period arrive up to `by_ms` later, each by its own random draw."""
 
     source: str
     _: KW_ONLY
@@ -78,7 +78,7 @@ class Disorder(Lasting):
 
 @tagged
 class SlowCalls(Lasting):
-    """Calls that an asynchronous vertex makes in that time take `by_ms` longer; `first` of them only, if given."""
+    """Calls of an asynchronous vertex in that period take `by_ms` longer; only the `first` ones, if given."""
 
     vertex: str
     _: KW_ONLY
@@ -88,7 +88,7 @@ class SlowCalls(Lasting):
 
 @tagged
 class FailCall:
-    """The first call that an asynchronous vertex makes from `at_ms` on fails when it returns, and the job with it."""
+    """The first call of an asynchronous vertex from `at_ms` on fails when it returns, and then the job fails."""
 
     vertex: str
     _: KW_ONLY
@@ -97,7 +97,7 @@ class FailCall:
 
 @tagged
 class Stall(Lasting):
-    """A vertex, or one instance of it, stands still: it takes nothing, and a source reads nothing."""
+    """A vertex, or one of its instances, stops: it takes no items, and a source reads no rows."""
 
     vertex: str
     _: KW_ONLY
@@ -115,7 +115,7 @@ class SwallowAll(Lasting):
 class Restart:
     """The job is stopped at once and begins again from its last complete snapshot; sources read again from there.
 
-    With `after_snapshot` a terminal snapshot is taken first, and the job restarts from that when it is complete.
+    With `after_snapshot`, a terminal snapshot is taken first, and the job restarts from it when it is complete.
     """
 
     at_ms: Period

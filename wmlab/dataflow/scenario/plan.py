@@ -140,10 +140,10 @@ class JoinRule:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What leaves each vertex, in the order of the flow, the edges into each, and keys that can get stuck.
+    """The output of each vertex, in the order of the flow, the edges into each, and keys that can get stuck.
 
-    `stuck`: (vertex, key, inputs that have it not); such a key goes on only while all those are idle or have ended.
-    `problems` has everything that keeps the dataflow from running.
+    `stuck`: (vertex, key, inputs without this key); such a key advances only while all these inputs are idle or have
+    ended. `problems` lists everything that prevents the dataflow from running.
     """
 
     outputs: Mapping[str, Output]

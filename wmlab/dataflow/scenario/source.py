@@ -42,10 +42,10 @@ STREAM_COLUMNS: Final = ("event_time", "writer", "segment", "offset")
 class EventTime:
     """The column that carries watermark key `key`, and how the watermark follows it.
 
-    `lag`: the highest time seen so far less `lag_ms`. `real_time`: the clock less `lag_ms`, whatever was seen.
-    `lower_bound`: the lower bound that a recorded Pravega stream promised its readers, less `lag_ms`. A function of
-    one's own, `policy(memory, time)`, is asked for every row of a partition; it returns the next memory, which is None
-    at first, and the watermark of the partition or None, and must be pure; `lag_ms` is taken off.
+    `lag`: the highest time seen so far minus `lag_ms`. `real_time`: the clock minus `lag_ms`, regardless of rows.
+    `lower_bound`: the lower bound that a recorded Pravega stream promised its readers, minus `lag_ms`. Your own
+    function `policy(memory, time)` is called for every row of a partition; it returns the next memory, which is None at
+    first, and the watermark of the partition or None, and must be pure; `lag_ms` is subtracted.
     Source: upstream class `WatermarkPolicy`; "Stream-to-stream join", on lag.
     """
 
@@ -103,19 +103,19 @@ class Source(Vertex):
     One of `rows` (with `columns`), `trace` (a name or a file; columns event_time, writer, key) and `stream` (a
     StreamScenario, or the directory of a Recording; columns event_time, writer, segment, offset) says what they are.
     Listed rows arrive `every_ms` apart from `starts_ms` on, or when their column `arrival` says, in milliseconds after
-    the start of the dataflow. `partition_by` chooses the partition: a whole number is its number, anything else is
-    hashed; None: in turn. A trace, or only its `writers`, has its writers dealt out to the partitions; a stream that a
-    reader group read has one partition per reader. `stream_name` says which stream is read, and is needed when there
-    are several; so is `group`, of several reader groups that read it.
+    the start of the dataflow. `partition_by` chooses the partition: an integer is its number, anything else is hashed;
+    None: in turn. The writers of a trace, or only the given `writers`, are distributed over the partitions; a stream
+    that a reader group read has one partition per reader. `stream_name` names the stream, and is needed when there are
+    several; `group` is needed when several reader groups read it.
 
-    `times` are the columns that carry watermarks; a column alone has key 0. Each partition has a watermark of its own,
-    the source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
+    `times` are the columns that carry watermarks; a column alone has key 0. Each partition has its own watermark; the
+    source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
     excluded (0: never), by default after a minute. With `api="pipeline"` that cannot be changed: "The timeout is
     configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
     upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
 
-    Watermarks are throttled to multiples of `frame_ms`: 1 lets each through, 0 none. `where` is a filter pushed into
-    the source. With `ends` the source ends after its last row.
+    Watermarks are throttled to multiples of `frame_ms`: with 1 each is emitted, with 0 none. `where` is a filter pushed
+    into the source. With `ends` the source ends after its last row.
     """
 
     _: KW_ONLY

@@ -217,7 +217,7 @@ class Selecting(Vertex):
 
 @tagged
 class Map(Selecting):
-    """Each row becomes one row: of the columns of `select`, or what `function` returns, a dict of `columns`.
+    """Each row becomes one row: with the columns of `select`, or the dict of `columns` that `function` returns.
 
     A column that `select` only renames keeps its watermark key; with a function, a column keeps it by its name.
     """
@@ -256,11 +256,12 @@ class Merge(Vertex):
 
 @tagged
 class AsyncMap(Selecting):
-    """As `Map`, by a call that takes time: at most `capacity` at once, each as long as `latency` draws.
+    """Like `Map`, but by a call that takes time: at most `capacity` calls at once, each with a duration from `latency`.
 
-    `ordered` hands results on in the order of the rows, otherwise as they come. A `function` may return a dict, a list
-    of dicts, or None for no row. With `ignores_key` it is one from before there were keys: ordered, the last watermark
-    on its queue is replaced whatever its key is; unordered, all watermarks count as one sequence, that of key 0.
+    `ordered` emits results in the order of the rows, otherwise as they arrive. A `function` may return a dict, a list
+    of dicts, or None for no row. With `ignores_key` it behaves as before watermarks had keys: if ordered, the last
+    watermark on its queue is replaced whatever its key is; if unordered, all watermarks count as one sequence with key
+    0.
     Source: upstream classes `AsyncTransformUsingServiceOrderedP`, `...UnorderedP`; "Keyed watermark support", Changes
     to async-transform processor.
     """
@@ -281,17 +282,18 @@ class AsyncMap(Selecting):
 class Custom(Vertex):
     """A custom processor, which may generate, drop and delay watermarks, and so break every rule about them.
 
-    `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is coalesced over all inputs. It
-    returns the next state, which begins with `initial`, and a list of rows and watermarks, and must be pure. With a
-    third value, `AGAIN`, it says "not now": it is asked again with the same item a millisecond later, in the state that
-    it returned, and gets nothing else before. Its queues fill meanwhile, as under back pressure. Rows that leave have
-    `columns` (none: those of the input), watermarks the `keys`, each with its column (None: as the input).
+    `function(state, item)` receives a row as a dict, or a `Watermark(key, value)` that is coalesced over all inputs. It
+    returns the next state (the first one is `initial`) and a list of rows and watermarks, and must be pure. With a
+    third value, `AGAIN`, it says "not now": it is called again with the same item a millisecond later, in the state
+    that it returned, and receives nothing else before. Meanwhile its queues fill, as under back pressure. Emitted rows
+    have `columns` (none: those of the input); emitted watermarks have the `keys`, each with its column (None: as the
+    input).
 
-    "The processor can choose, which method to override": with `by_input` the function is `function(state, item,
-    ordinal)`, and gets rows and watermarks with their input edge, from 0. Its watermarks are "coalesced from multiple
-    upstream processor instances contributing to the input edge `ordinal`, but multiple input edges are not coalesced
-    and are received immediately". Its inputs may have different columns if `columns` says what leaves. Both ways an
-    idle message is forwarded when all inputs are idle.
+    "The processor can choose, which method to override": with `by_input` the function is
+    `function(state, item, ordinal)`, and receives rows and watermarks with their input edge, from 0. Its watermarks are
+    "coalesced from multiple upstream processor instances contributing to the input edge `ordinal`, but multiple input
+    edges are not coalesced and are received immediately". Its inputs may have different columns if `columns` names the
+    output. In both forms, an idle message is forwarded when all inputs are idle.
 
     Source: "Keyed watermark support", WM generation, WM rules and Processor API (`tryProcessWatermark`); upstream class
     `Processor`.
@@ -310,9 +312,9 @@ class Custom(Vertex):
 
 @tagged
 class LateDrop(Vertex):
-    """Leaves out every row whose time in `column` is below the watermark of that column's key.
+    """Drops every row whose time in `column` is below the watermark of that column's key.
 
-    With `ignores_key` it is a processor from before there were keys: every watermark counts as one of that key.
+    With `ignores_key` it behaves as before watermarks had keys: every watermark counts as one of that key.
     """
 
     column: Column
@@ -322,10 +324,10 @@ class LateDrop(Vertex):
 
 @tagged
 class StatefulMap(Vertex):
-    """Running aggregates per group `by`: each row goes on with the aggregates up to and including itself.
+    """Running aggregates per group `by`: each row is emitted with the aggregates up to and including itself.
 
-    With `ttl_ms` the state of a group goes when no row touched it for that long, by the watermark of `column`; rows
-    below that watermark are then dropped. Source: upstream class `TransformStatefulP`.
+    With `ttl_ms`, the state of a group expires when no row has touched it for that long, by the watermark of `column`;
+    rows below that watermark are then dropped. Source: upstream class `TransformStatefulP`.
     """
 
     column: Column
@@ -337,7 +339,7 @@ class StatefulMap(Vertex):
 
 @tagged
 class Sink(Vertex):
-    """Where rows come out."""
+    """The output of a dataflow."""
 
 
 @tagged
@@ -348,13 +350,13 @@ class Window(Vertex):
     `end`, those of `by`, and the aggregates; the key goes on to `end`. `limit` is the most accumulators it may hold
     (None: any number), one per frame and group. `ignores_key` is as in `LateDrop`.
 
-    `columns` has the time on each input, in their order, where it is not the same column on all; it begins with
-    `column`. With `grouped_times` the keys of columns in `by` go on too: after each watermark at the lowest time among
-    all groups that are held, which the text describes and rejects because all groups have to be looked at every time.
+    `columns` names the time column of each input, in order, if they differ; it begins with `column`. With
+    `grouped_times`, the keys of columns in `by` are also forwarded: after each watermark, with the lowest time among
+    all groups. The document describes this and rejects it, because every watermark has to read all groups.
 
     "The sliding window processor will drop all input watermarks, the output will have watermarks only on the window
-    bounds": with `bounds_only` the watermark that leaves is the last end of a window at or below the one that came,
-    once for each; without it, as upstream does, it leaves as it came. If unset, the rules of the dataflow choose.
+    bounds": with `bounds_only` the emitted watermark is the last window end at or below the received one, once for
+    each; without it, watermarks are forwarded unchanged, as in Jet. If unset, the rules of the dataflow choose.
     Source: upstream class `SlidingWindowP`; "Keyed watermark support", Changes to window aggregation processors.
     """
 
@@ -390,7 +392,7 @@ class Window(Vertex):
 
 @tagged
 class SessionWindow(Vertex):
-    """Aggregates of the rows of a group that follow each other within less than `timeout_ms`.
+    """Aggregates the rows of a group that follow each other within less than `timeout_ms`.
 
     Results, keys and columns as in `Window`. Source: upstream class `SessionWindowP`.
     """
@@ -409,12 +411,12 @@ class SessionWindow(Vertex):
 class Join(Vertex):
     """Rows of the first input (`left`) with rows of the second (`right`) for which `condition` holds.
 
-    It is an expression over `left.column` and `right.column`. Its top-level parts joined by `and` that compare a
-    time of the one side with a time of the other, plus or minus a number, are the bounds of the join; it needs one in
-    each direction: `left.t - 5000 <= right.t and right.t <= left.t + 5000`. `outer` names the side whose rows come out
-    without a partner too. `emit` chooses the output watermark, `state` as in 5.3 and later or `buffer` as in the
-    design text; `limit` is the most rows it may hold. Columns of the right side whose name the left side has too are
-    called `right_NAME`. Source: "Stream-to-stream join"; upstream class `StreamToStreamJoinP`.
+    It is an expression over `left.column` and `right.column`. Its top-level parts joined by `and` that compare a time
+    of the one side with a time of the other, plus or minus a number, are the bounds of the join; it needs one in each
+    direction: `left.t - 5000 <= right.t and right.t <= left.t + 5000`. `outer` names the side whose rows are emitted
+    even without a match. `emit` chooses the output watermark: `state` as in 5.3 and later, or `buffer` as in the design
+    text. `limit` is the maximum number of rows it may hold. A column of the right side is called `right_NAME` if the
+    left side has the same name. Source: "Stream-to-stream join"; upstream class `StreamToStreamJoinP`.
     """
 
     condition: Expression
@@ -428,13 +430,14 @@ class Join(Vertex):
 class HashJoin(Vertex):
     """Rows of the first input (`left`), a stream or a batch, with rows of the second (`right`), a batch.
 
-    "The stream-to-batch or batch-to-batch joins don't use watermarks": the batch is read to its end before the first
-    row of the left input is. Each left row then leaves at once with every right row for which `condition` holds, an
-    expression over `left.column` and `right.column` that need not bound any time; with `outer` also if there is none.
-    Watermarks and idle messages of the left input pass.
+    "The stream-to-batch or batch-to-batch joins don't use watermarks": the join reads the batch to its end before the
+    first row of the left input. Each left row is then emitted at once with every right row for which `condition` holds,
+    an expression over `left.column` and `right.column` that need not bound any time; with `outer`, also without a
+    match. Watermarks and idle messages of the left input pass through.
 
-    A batch comes of sources that end (`ends=True`) and have no `times`; with `every_ms=0` all their rows are there from
-    the start. Each instance has the whole batch, unless its edge says otherwise. Columns are called as those of `Join`.
+    A batch comes from sources that end (`ends=True`) and have no `times`; with `every_ms=0` all their rows are
+    available from the start. Each instance has the whole batch, unless its edge routes differently. Columns are named
+    as in `Join`.
     Source: "Keyed watermark support", JOIN operator; upstream classes `HashJoinP`, `HashJoinCollectP`.
     """
 
@@ -469,10 +472,10 @@ def _result_problems(by: tuple[str, ...], aggregates: dict[str, str]) -> Iterato
 
 @value
 class Edge:
-    """Rows and watermarks flow from `source` to `target`; the order of a target's edges is that of its inputs.
+    """Rows and watermarks flow from `source` to `target`; the order of a target's edges is the order of its inputs.
 
-    `routing` of a row: `round_robin` in turn, `isolated` to the instance of the same number, `broadcast` to all,
-    `partitioned` to the one that the columns `by` choose. None: partitioned where the target groups or joins by
+    `routing` of a row: `round_robin` in turn, `isolated` to the instance with the same number, `broadcast` to all,
+    `partitioned` to the instance that the columns `by` choose. None: partitioned if the target groups or joins by
     columns, otherwise round robin. Watermarks and idle messages go to all instances that the edge reaches.
     Source: upstream class `Edge`.
     """

@@ -13,7 +13,7 @@ edge; then the completion, if all edges have ended; then the next edge is draine
 again first of all. Every watermark that gets through both levels so arrives twice: per edge and globally.
 
 What an instance sends waits in its outbox until every queue that has to take it has room; meanwhile it does nothing
-else. A turn that fails is not written down: the tables end with what was complete before it.
+else. A failed run of an instance is not recorded: the tables end with the last complete one.
 
 Source: "Keyed watermark support", Processor API and Coalescing of WMs with different keys; upstream classes
 `ProcessorTasklet`, `ConcurrentInboundEdgeStream`, `OutboxImpl`, `OutboundCollector`.

@@ -1,4 +1,4 @@
-"""When all chunks of a sequence have been seen: four rules, of which one always tells the truth.
+"""When all chunks of a sequence have been seen: four rules, of which only one is always right.
 
 With base b and last chunk L, known once a chunk with the last flag has come:
 
@@ -9,9 +9,9 @@ With base b and last chunk L, known once a chunk with the last flag has come:
     balance   -1 for each chunk without the   the last chunk comes twice: never
               flag, L - b for it, sum is 0
 
-`literal` is the text's own snippet, `balance` what the engine does since 2025. The snippet counts chunks from 1
-("example: ChunkNumbers{1,2,3,4}"), the rest of the text and its diagram count them from 0. With base 0 a buffer that is
-the only chunk of its sequence, number 0 and the last, never completes it, and no window fires in the text's diagram.
+`literal` is the document's own code snippet, `balance` is the engine's rule since 2025. The snippet counts chunks from
+1 ("example: ChunkNumbers{1,2,3,4}"), the rest of the text and its diagram count them from 0. With base 0 a buffer that
+is the only chunk of its sequence, number 0 and the last, never completes it, and no window fires in the text's diagram.
 
 Of buffers that break the protocol NebulaStream aborts on some and miscounts others. Here they are named; under the set
 rule such a buffer leaves the state as it was.

@@ -71,7 +71,7 @@ def assign_origins(emitters: Sequence[str]) -> Mapping[str, int]:
 
 
 def by_event_time(times: Iterable[int], *, unit: int = 1, allowed_lateness: int = 0) -> int:
-    """The largest of `times` times `unit`, less `allowed_lateness` (same unit as the result), never below 0.
+    """The largest of `times` times `unit`, minus `allowed_lateness` (same unit as the result), never below 0.
 
     `unit` is 1 for a field in milliseconds, 1000 for one in seconds. The slack existed until 2025 and is 0 since.
     Raises `ModelError` for a unit below 1 or a negative slack.

@@ -1,4 +1,4 @@
-"""The operators that end a pipeline: what becomes of the numbers of the buffers that go through them.
+"""The operators that end a pipeline, and the numbers of the buffers that pass them.
 
     operator   waits                                  numbers of its outputs
     Emit       never                                  origin and sequence stay, chunks as they are made

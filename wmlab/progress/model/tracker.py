@@ -1,14 +1,14 @@
-"""How far time has come: the local watermark of every origin and the global one, buffer by buffer.
+"""How far event time has advanced: the local watermark of every origin and the global one, buffer by buffer.
 
-The local watermark is read off the longest consecutive sequence 1..k of complete sequences of an origin: the value of k
-(`head`, as the engine does) or the largest value up to k (`running_max`). They differ only if values go back. The text
-has another sentence, `literal`: the value of the largest sequence i for which all chunks of the sequences up to i - 1
-have come. So the first chunk of k + 1 counts before the others are there, and their records can be late.
+The local watermark follows from the longest consecutive sequence 1..k of complete sequences of an origin: the value of
+k (`head`, as the engine does) or the largest value up to k (`running_max`). They differ only if values go back. The
+text has another sentence, `literal`: the value of the largest sequence i for which all chunks of the sequences up to i
+- 1 have come. So the first chunk of k + 1 counts before the others are there, and their records can be late.
 
 The global watermark is the smallest local one of the declared origins; it is unknown while one of them has none. There
 is no idleness and no timeout: an origin that never sends holds it for ever.
 
-Two sources, of which the second is late and the first loses sequence 2 for a while. What a buffer completes, how far
+Two sources: the second one is late, and the first one loses sequence 2 for a while. What a buffer completes, how far
 its origin has come, and the global watermark:
 
 >>> tracker = ProgressTracker([1, 2])
@@ -108,12 +108,12 @@ class OriginProgress:
 
 @dataclass(frozen=True, slots=True)
 class BlockingOrigin:
-    """An origin at the global watermark, and what has to come before it moves on.
+    """An origin at the global watermark, and the buffers that must arrive before it advances.
 
-    `sequence` is the first one that is not complete. `chunks` are those of it known to be missing (the first ten);
-    `started` tells whether any has come, `ended` whether the last one has, `complete` is the rule. `waiting` counts the
-    buffers that came beyond the longest consecutive sequence, `since_ms` is the processing time since which the global
-    watermark stands (None: it never moved).
+    `sequence` is the first incomplete one. `chunks` are its chunks known to be missing (the first ten); `started` says
+    whether any has arrived, `ended` whether the last one has, `complete` is the rule. `waiting` counts the buffers that
+    arrived beyond the longest consecutive sequence, `since_ms` is the processing time since which the global watermark
+    has not advanced (None: it never did).
     """
 
     origin: int

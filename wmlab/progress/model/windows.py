@@ -1,4 +1,4 @@
-"""Windows over event time and their slices, and the operators that fill them and put them out.
+"""Windows over event time and their slices, and the operators that fill and emit them.
 
 The windows are [k·slide, k·slide + size) for k = 0, 1, ...; slices are cut at all their starts and ends. A window is
 the disjoint union of its slices, so a record is kept once however many windows overlap. Windows that are shorter than
@@ -184,7 +184,7 @@ class Firing:
         return within[:shut]
 
     def advance(self, watermark: int | None) -> tuple[Fired, ...]:
-        """The windows that fire because the global watermark has come to `watermark` (None: unknown)."""
+        """The windows that fire because the global watermark has reached `watermark` (None: unknown)."""
         if watermark is None:
             return ()
         reached = max(0, watermark - self.rules.emit_lag) + (self.rules.trigger == "exact")

@@ -1,4 +1,4 @@
-"""What a source receives, and the buffers it cuts from it.
+"""The records that a source receives, and the buffers into which it cuts them.
 
 Everything that chance decides about a source is drawn here, in the order of its records. So neither the workers nor the
 other sources have a part in it.

@@ -1,4 +1,4 @@
-"""The simulated engine: a clock, the workers that all queries share, and what goes wrong.
+"""The simulated engine: a clock, the workers that all queries share, and the faults.
 
 Source: "Watermarking and Progress" (task-based execution on worker threads).
 """

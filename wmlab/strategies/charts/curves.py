@@ -63,13 +63,12 @@ _PLOT_PX: Final = 540
 def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart:
     """Draw completeness against latency: the curve of all X = m - B, and each strategy as a numbered point.
 
-    Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
-    which 90%, 99% and 99.9% are one step apart; with windows it is the share that they do not lose.
-    The curve is one of steps, since a bound has the records that are late
-    by exactly as much; of very many steps those are left out that are less than a pixel high, so that it is nowhere
-    drawn too complete. The median lag of the perfect watermark is a line: what stands left of it cannot have all.
-    Points far from the curve stand at the edge, with their lag. Strategies without an X have no place and are left out.
-    Raises `ChartError` if all are, and for anything but a comparison.
+    Latency is the median of arrival time minus X. Completeness is the share of records that are not late, on a scale on
+    which 90%, 99% and 99.9% are one step apart; with windows it is the share that they do not lose. The curve consists
+    of steps, because a bound includes the records that are late by exactly this bound. Of very many steps, those less
+    than a pixel high are left out, so that completeness is never drawn too high. The median lag of the perfect
+    watermark is a line: a point left of it cannot be complete. Points far from the curve are drawn at the edge, with
+    their lag. Strategies without an X are left out. Raises `ChartError` if all are, and for anything but a comparison.
     """
     _require_comparison(comparison)
     trace, log, windows = comparison.trace, Log.of(comparison.trace), comparison.windows
@@ -185,9 +184,9 @@ def _beyond_lags(curve: LatenessCurve, bound_ms: int, missed: str) -> str:
 def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     """Draw how far each strategy is behind the arrivals, in a panel each, with the late records as crosses above it.
 
-    A record whose delay is above the lag that it meets is late. The lag of the perfect watermark is the dotted line.
-    A lag below 0 is that of a watermark ahead of the arrivals. At most six strategies have room; of very many late
-    records a share is drawn, and the slowest. Raises `ChartError` for more strategies, and for anything but a
+    A record is late if its delay is larger than the lag at its arrival. The lag of the perfect watermark is the dotted
+    line. A watermark ahead of the arrivals has a lag below 0. At most six strategies are drawn; of very many late
+    records, a sample and the slowest ones are drawn. Raises `ChartError` for more strategies, and for anything but a
     comparison.
     """
     _require_comparison(comparison)
@@ -231,11 +230,11 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
 def uncertainty(
     trace: Trace, strategy: PravegaWatermark | None = None, *, tick_ms: int | None = None, title: str | None = None
 ) -> Chart:
-    """Draw how far the two bounds of Pravega are apart over a log, and where the perfect watermark lies between them.
+    """Draw the distance between Pravega's two bounds over a log, and where the perfect watermark lies between them.
 
-    Above, how far both bounds and the perfect watermark are behind the arrivals, downwards, so that the lower bound is
-    below the upper one; records that are late for the lower bound are crosses below it, at their delay. In the panel
-    below, upper less lower, the uncertainty about the time of a position. `strategy` is by default
+    The upper panel shows how far both bounds and the perfect watermark are behind the arrivals, downwards, so that the
+    lower bound is below the upper one; records that are late for the lower bound are crosses below it, at their delay.
+    The lower panel shows upper minus lower, the uncertainty about the time of a position. `strategy` is by default
     `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` for anything but a log, if there is
     no watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
     """

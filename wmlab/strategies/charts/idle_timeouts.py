@@ -1,4 +1,4 @@
-"""The chart of idle timeouts: what a short one loses, against how long a long one lets the watermark stand."""
+"""The chart of idle timeouts: the losses of a short one, against how long the watermark stalls with a long one."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MARKS: Final = (
 
 
 def idleness(answer: Idleness, *, title: str | None = None) -> Chart:
-    """Draw what `wm.strategy.idleness` found: for every idle timeout, what it loses and how long the watermark stands.
+    """Draw the answer of `wm.strategy.idleness`: for every idle timeout, its losses and how long the watermark stalls.
 
-    Above, how often an input is declared idle that comes back, and how many records are late because of it. Below, for
-    how long silent inputs hold the watermark, all times added, and one of them at most. All axes are logarithmic, with
-    a line for none. Of very many timeouts some are drawn, each at its exact height; `data` has all. Raises `ChartError`
-    for anything else, and if no input has two records at different times.
+    The upper part shows how often an input is declared idle although it returns, and how many records this makes late.
+    The lower part shows how long silent inputs hold the watermark: in total, and the longest single time. All axes are
+    logarithmic, with a line for none. Of very many timeouts some are drawn, each at its exact height; `data` has all.
+    Raises `ChartError` for anything else, and if no input has two records at different times.
     """
     if not isinstance(answer, Idleness):
         remedy = "Give what wm.strategy.idleness(log) returns."

@@ -1,4 +1,4 @@
-"""Chart of a log by its writers: who sends when, who is silent, and which records have wrong times."""
+"""The chart of a log by its writers: when each one sends or is silent, and which records have wrong times."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LOOKS: Final[tuple[tuple[str, str, Shape], ...]] = (
 
 
 def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> Chart:
-    """Draw when each writer of a log sends, when it is silent, and which of its records are dirty.
+    """Draw when each writer of a log sends, when it is silent, and which of its records are bad.
 
-    A row for each writer: boxes from the first to the last record of a stretch without a silence, grey ones for
-    silences (`wm.strategy.writer_clocks` has the rules), and marks at the arrival of records with a wrong time,
-    of others that arrive before they happen, and of copies. At most twenty writers have room, those with something
-    wrong first, then the largest; and of each kind of mark 60 of a writer. `ids` are the ids by which copies are found;
-    by default the keys. Raises `ModelError` for anything but a log.
+    There is a row for each writer: boxes from the first to the last record of a period without a silence, grey boxes
+    for silences (`wm.strategy.writer_clocks` has the rules), and symbols at the arrival of records with a wrong time,
+    of others that arrive before they happen, and of copies. At most twenty writers are drawn, those with problems
+    first, then the largest; and at most 60 symbols of each kind per writer. `ids` are the ids by which copies are
+    found; by default the keys. Raises `ModelError` for anything but a log.
     """
     trace = as_trace(log)
     rows, wrong = Log.of(trace), wrong_times(trace)

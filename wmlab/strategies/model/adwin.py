@@ -110,7 +110,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class AdwinWatermark(Strategy[Chunk]):
-    """X = the largest event time of a chunk less M, at the end of the chunk, which is a cut of ADWIN on the delays.
+    """X = the largest event time of a chunk minus M, at the end of the chunk, which is a cut of ADWIN on the delays.
 
     M is the largest |arrival - event time| of the first `warm_up` records, and delays are fed divided by it (by 1 if it
     is 0). At a cut, with r the late share since X last moved, the sensitivity delta of ADWIN becomes min(1, delta / s)

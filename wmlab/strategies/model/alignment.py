@@ -179,17 +179,17 @@ Reads = list[tuple[Record, int]]
 class Alignment:
     """A group of sources, which are the writers, each with one split; a record waits until its source may read it.
 
-    Every `update_ms` of the wall clock the sources report and hear the limit: the least watermark, that of a source its
-    largest time less `bound`, plus `drift`. A source that has read nothing for more than `idle_ms` is left out (None:
-    never). `writers` are there from the beginning, without splits until their first record. A source that has ended
-    (`SourceEnd`), and each at the end of the input, is done once it has read all: the group does not wait for it, and
-    the watermark passes it. Nor does the group wait for one that has failed, whose unread records are lost until it
-    sends again; the watermark does not pass it. `flink_37670` needs splits that are assigned later and has no effect
-    here.
+    Every `update_ms` of the wall clock, the sources report and receive the limit: the smallest watermark plus `drift`;
+    the watermark of a source is its largest time minus `bound`. A source that has read nothing for more than `idle_ms`
+    is left out (None: never). `writers` exist from the beginning, without splits until their first record. A source
+    that has ended (`SourceEnd`), and each source at the end of the input, is done once it has read everything: the
+    group does not wait for it, and it does not hold the watermark. The group does not wait for a failed source, either;
+    its unread records are lost until it sends again, and it holds the watermark. `flink_37670` needs splits that are
+    assigned later and has no effect here.
 
-    `buffer`: the watermark compared with the limit is that of so many announcements ago. 0 is the latest, as before
-    Flink 2.3, whose `pipeline.watermark-alignment.buffer-size` is 3 by default (FLINK-37399). What has waited is read
-    at once, not at the speed of a source, so with a buffer a source runs further ahead here than in Flink.
+    `buffer`: a source compares its watermark of so many announcements ago with the limit. 0 is the latest, as before
+    Flink 2.3, whose `pipeline.watermark-alignment.buffer-size` is 3 by default (FLINK-37399). Records that have waited
+    are read at once, not at the speed of a source, so with a buffer a source runs further ahead here than in Flink.
     """
 
     drift: NotNegativeMs

@@ -1,4 +1,4 @@
-"""A strategy around another one: with the error of a report next to the right rule.
+"""A strategy around another one: it adds the error of a report to the right rule.
 
 Most reports of bugs say "it was this, it should be that". `Altered` is the first of the two, made of the second by one
 line.
@@ -15,11 +15,11 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strateg
 
 @dataclass(frozen=True, slots=True)
 class Altered(Strategy[tuple[Any, int]]):
-    """The watermark of `inner`, changed by a function of X and the input: `error` says in words how.
+    """The watermark of `inner`, changed by a function of X and the input: `error` describes the change.
 
-    `change` is given what a record meets by `inner`, with the record, and X after each input, with the input; not where
-    X is unknown, or at the end. It may give an X that falls, as an engine with an error does. Native is that of
-    `inner`.
+    `change` is called with the X that a record meets by `inner`, and the record, and with X after each input, and the
+    input; not while X is unknown, or at the end. It may return an X that falls, as an engine with an error does. Native
+    is that of `inner`.
 
     >>> from wmlab.strategies.model.bounded import BoundedOutOfOrderness
     >>> from wmlab.strategies.model.strategy import run

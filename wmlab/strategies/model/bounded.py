@@ -1,7 +1,7 @@
-"""The largest event time less a constant; and the perfect watermark, the yardstick, which knows what is still to come.
+"""The largest event time minus a constant; and the perfect watermark, the yardstick, which knows the future records.
 
 With m the largest event time so far, X = m - B. The same rule under three names: Flink's
-`BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), and the stream time of Kafka Streams less the grace of
+`BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), and the stream time of Kafka Streams minus the grace of
 a window. It is also the delay of a Spark watermark over batches of one record, before an operator with windows.
 """
 
@@ -38,10 +38,10 @@ class BoundedOutOfOrderness(Strategy[int]):
 class StreamTime(Strategy[int]):
     """X = stream time - `grace`, as in Kafka Streams; the state is the stream time, which is also native.
 
-    A window is closed when its end is at most X, a session when its last record is before X. A join of two streams is
-    outside of this: it drops no record by its grace, but finds no partner once its store has given that up. Nothing
-    but a record moves X, the end of the input neither. Source: `KStreamWindowAggregate`,
-    `KStreamSessionWindowAggregate` and `KStreamKStreamJoin` of Kafka 4.
+    A window is closed when its end is at most X, a session when its last record is before X. This does not cover a join
+    of two streams: it drops no record by its grace, but finds no match once its store has expired it. Only records move
+    X, not even the end of the input. Source: `KStreamWindowAggregate`, `KStreamSessionWindowAggregate` and
+    `KStreamKStreamJoin` of Kafka 4.
     """
 
     grace: NotNegativeMs
@@ -60,11 +60,10 @@ class StreamTime(Strategy[int]):
 
 @dataclass(frozen=True, slots=True)
 class PerfectWatermark(Strategy[int]):
-    """X = the least event time still to come, `END` after the last record; also native. Made from a log by `of`.
+    """X = the smallest event time still to come, `END` after the last record; also native. `of` makes it from a log.
 
-    No record is late, and no other watermark of which this is true is ever larger. It is not causal: no engine can
-    have it. The state is the number of records so far. Raises `ModelError` for a record that is not the next of the
-    log.
+    No record is late, and no other watermark without late records is ever larger. It is not causal: no engine can have
+    it. The state is the number of records so far. Raises `ModelError` for a record that is not the next of the log.
     """
 
     event_times: tuple[int, ...] = field(repr=False)
@@ -74,7 +73,7 @@ class PerfectWatermark(Strategy[int]):
 
     @classmethod
     def of(cls, event_times: Iterable[int]) -> PerfectWatermark:
-        """That of a log, from its event times in order of arrival."""
+        """The perfect watermark of a log, from its event times in order of arrival."""
         times = tuple(event_times)
         return cls(times, tuple(accumulate(reversed(times), min, initial=END))[::-1])
 

@@ -1,4 +1,4 @@
-"""Conformal inference: a bound that is steered by a wanted share of late records.
+"""Conformal inference: a bound that follows a desired share of late records.
 
 Alpha is the share of latenesses that the bound may leave out. At each record it grows a little if the record was on
 time, and shrinks a lot if it was late. No assumption is made on how latenesses are distributed or drift.
@@ -44,8 +44,8 @@ class Steered(NamedTuple):
 class ConformalWatermark(Strategy[Steered]):
     """X = m - B, B = `SlidingWindow.bound` at 1 - alpha of the last `size` latenesses; X stays while alpha <= 0.
 
-    `target` is the late share wanted, `gamma` how fast alpha follows. The first `hold` records, the warm-up, make
-    no watermark and leave alpha as it is. Native is X. See the module for rule and source.
+    `target` is the desired late share, `gamma` how fast alpha follows. The first `hold` records, the warm-up, make no
+    watermark and do not change alpha. Native is X. See the module for rule and source.
     """
 
     target: ShareBetween
@@ -71,7 +71,7 @@ class ConformalWatermark(Strategy[Steered]):
         return Steered(x, alpha, seen), x, x
 
     def bound(self, records: int) -> float:
-        """How far the late share of so many records after warm-up is from `target` at most; see the module for when.
+        """The largest difference between `target` and the late share of so many records after warm-up; see the module.
 
         >>> round(ConformalWatermark(target=0.01).bound(100_000), 5)
         0.00199

@@ -35,10 +35,10 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Bytewax(Strategy[Clocks]):
-    """For each key, its largest time less `wait` when that record came, and from then on as fast as the wall clock.
+    """For each key, its largest time minus `wait` when that record came, and from then on as fast as the wall clock.
 
-    X is never less than it was, so a record that would set it back does not. `wait` is in milliseconds, as event times
-    are. Native is X. Source: `EventClock` of bytewax 0.21, whose clock does not go back, either.
+    X never falls, even if a record would set it back. `wait` is in milliseconds, as event times are. Native is X.
+    Source: `EventClock` of bytewax 0.21, whose clock does not go back, either.
     """
 
     keyed: ClassVar[bool] = True
@@ -75,7 +75,7 @@ class Feldera(Strategy[Waterline]):
     """The largest time of all steps before this one, less `lateness`; a step has `rows` records.
 
     `manual` is a lower limit that the user sets; the larger of both counts (feldera#7159). A waterline is used one step
-    later than it is known (feldera#2216). Native is X.
+    after it is known (feldera#2216). Native is X.
     """
 
     lateness: NotNegativeMs
@@ -100,10 +100,10 @@ class Feldera(Strategy[Waterline]):
 
 @dataclass(frozen=True, slots=True)
 class RisingWave(Strategy[Minimum]):
-    """The least over the writers of their largest times, less `bound`; a silent one takes the largest of all.
+    """The minimum over the writers of their largest times, minus `bound`; a silent one counts with the largest of all.
 
-    Silent is who sent nothing for more than `idle_ms`, so that X comes to the largest time if all are; the least of
-    those that send otherwise. Native is X. Source: risingwave#11554.
+    A writer is silent if it sent nothing for more than `idle_ms`. If all are silent, X reaches the largest time;
+    otherwise it is the minimum over the writers that send. Native is X. Source: risingwave#11554.
     """
 
     bound: NotNegativeMs
@@ -169,10 +169,10 @@ class DelayState:
 class LimitedDelay(Strategy[DelayState]):
     """X = min of m_w - `delay` over the writers, KafkaIO's partitions.
 
-    Where m_w is not a time between now less the delay and now, it is now - `delay`.
+    If m_w is not a time between now minus the delay and now, it is now - `delay`.
 
     m_w is the largest event time of a writer; every record is read when it arrives. `delay` is in units of event time,
-    which is milliseconds here since it is taken from the wall clock as well. `writers` are there from the beginning,
+    which must be milliseconds because it is also subtracted from the wall clock. `writers` exist from the beginning,
     others from their first record. Native is X. The watermark of a partition may fall when a late record ends its
     silence, as in KafkaIO's unbounded source; its splittable DoFn keeps each from falling, and so can be ahead.
     """
@@ -214,10 +214,10 @@ class LimitedDelay(Strategy[DelayState]):
 
 @dataclass(frozen=True, slots=True)
 class WallClock(Strategy[int]):
-    """X = now - `grace_ms`, whatever the event times are: windows that the wall clock closes.
+    """X = now - `grace_ms`, whatever the event times are: the wall clock closes windows.
 
-    It needs no record, so it never stands still, and it loses every record that arrives more than `grace_ms` after it
-    happened. Native is X. Only sensible where event times are milliseconds of the clock that gives the arrivals.
+    It needs no record, so it never stalls, and it loses every record that arrives more than `grace_ms` after it
+    happened. Native is X. It only makes sense if event times are milliseconds of the clock that gives the arrivals.
     """
 
     grace_ms: NotNegativeMs

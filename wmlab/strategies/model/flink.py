@@ -1,4 +1,4 @@
-"""Flink's watermarks: splits and channels that fall idle, and how a task combines them.
+"""Flink's watermarks: splits and channels that become idle, and how a task combines them.
 
 Watermarks are Flink's own here, inclusive: W says that nothing with a time of at most W follows. A source emits them
 at probes only, which come every `pipeline.auto-watermark-interval`.
@@ -176,13 +176,13 @@ class FlinkState:
 
 @dataclass(frozen=True, slots=True)
 class Flink(Strategy[FlinkState]):
-    """The least of the watermarks of the writers, each its largest time less `bound`; idle ones are left out.
+    """The minimum of the watermarks of the writers, each its largest time minus `bound`; idle ones are left out.
 
     `inputs`: the writers are the splits of one source, or tasks whose channels meet in a valve. Watermarks move at
     probes, every `interval_ms` of the wall clock; a writer without a record for more than `idle_ms` is idle from the
-    probe that notices it (None: never). `writers` are there from the beginning, others from their first record. Native
-    is the inclusive watermark, X - 1. Source: Flink 2.3.0; rules as of `combine` and `channel_status`. The clock of
-    idleness does not stop while a source is paused or blocked.
+    probe that notices it (None: never). `writers` exist from the beginning, others from their first record. Native is
+    the inclusive watermark, X - 1. Source: Flink 2.3.0; rules as in `combine` and `channel_status`. The idle timeout
+    continues to count while a source is paused or blocked.
     """
 
     bound: NotNegativeMs

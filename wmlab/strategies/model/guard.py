@@ -39,12 +39,12 @@ class GuardState:
 
 @dataclass(frozen=True, slots=True)
 class Guarded(Strategy[GuardState]):
-    """The watermark of `inner`, which is not given a record whose event time is more than `ahead_ms` too far ahead.
+    """The watermark of `inner`, which does not receive records whose event time is more than `ahead_ms` ahead.
 
-    With `beyond="arrival"` it is too far ahead of its arrival, which asks for clocks that agree. With
-    `beyond="writers"` it is too far ahead of the largest event time that any other writer has sent, guarded or not; no
-    record passes before a second writer has sent one, and two writers with the same wrong clock vouch for each other.
-    `inner` is given the arrival of a guarded record as a tick. Native is that of `inner`.
+    With `beyond="arrival"`, a record is compared with its arrival, which needs clocks that agree. With
+    `beyond="writers"`, it is compared with the largest event time that any other writer has sent, guarded or not; no
+    record passes before a second writer has sent one, and two writers with the same wrong clock confirm each other.
+    `inner` receives the arrival of a guarded record as a tick. Native is that of `inner`.
     """
 
     inner: Strategy[Any]

@@ -1,7 +1,7 @@
-"""A watermark that goes on by itself while nothing comes, in steps: what Numaflow does with an idle source.
+"""A watermark that advances by itself, in steps, while no record comes: Numaflow's rule for an idle source.
 
 Elsewhere an idle source is left out, and the watermark of a job with one source stands until it sends again. Here it
-rises by a fixed amount after each interval, but never beyond the wall clock less a delay. What comes back with older
+rises by a fixed amount after each interval, but never beyond the wall clock minus a delay. What comes back with older
 times is late.
 
 Source: `SourceIdleManager` of Numaflow 1.5 (`threshold`, `stepInterval`, `incrementBy`, `maxDelay`).
@@ -31,8 +31,8 @@ class IdleState:
 class IdleIncrements(Strategy[IdleState]):
     """The watermark of `inner`; once no record has come for `threshold_ms`, it rises by `increment_ms` every `step_ms`.
 
-    It never rises by itself beyond now less `max_delay_ms`, and not before `inner` knows a watermark. A record ends the
-    silence, and X does not fall. `inner` must not have a watermark for each key. Native is X. Source: Numaflow 1.5.
+    It never rises by itself beyond now minus `max_delay_ms`, and not before `inner` knows a watermark. A record ends
+    the silence, and X does not fall. `inner` must not have a watermark for each key. Native is X. Source: Numaflow 1.5.
 
     >>> from wmlab.strategies.model.bounded import BoundedOutOfOrderness
     >>> from wmlab.strategies.model.strategy import Tick, run
@@ -77,8 +77,9 @@ class IdleIncrements(Strategy[IdleState]):
     def _rise(self, state: IdleState, now: int) -> None:
         """X after all steps that are due at `now`, in one go.
 
-        Each step makes x the smaller of x + increment and its clock less the delay, which grows with every step. So the
-        first steps, whose clock is behind x, change nothing, and what the others come to is least at one of their ends.
+        Each step makes x the smaller of x + increment and its clock minus the delay, which grows with every step. So
+        the first steps, whose clock is behind x, change nothing, and what the others come to is least at one of their
+        ends.
         """
         if state.read_ms is None or state.x == UNKNOWN:
             return

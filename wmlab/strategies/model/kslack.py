@@ -43,7 +43,7 @@ class Slack(NamedTuple):
 class MPKSlack(Strategy[Slack]):
     """X = m - K. When m grows, K becomes the largest delay of a record since m last grew, if that is larger.
 
-    The delay is the new m less the event time. `max_k` limits K, in units of event time (None: no limit). Native is X.
+    The delay is the new m minus the event time. `max_k` limits K, in units of event time (None: no limit). Native is X.
     """
 
     max_k: Positive | None = None
@@ -63,7 +63,7 @@ class MPKSlack(Strategy[Slack]):
         return state, state.x, state.x
 
     def grown(self, k: int, top: int, least: int) -> int:
-        """K when m has grown to `top` and the least event time since it last grew is `least`."""
+        """K when m has grown to `top` and the smallest event time since it last grew is `least`."""
         k = max(k, top - least)
         return k if self.max_k is None else min(k, self.max_k)
 
@@ -99,12 +99,13 @@ class Steering:
 
 @dataclass(frozen=True, slots=True)
 class AQKSlack(Strategy[Steering]):
-    """X = m - K, K = alpha K_MP: the slack that an aggregate needs to be off by at most `error` with `confidence`.
+    """X = m - K, K = alpha K_MP: the slack with which an aggregate is wrong by at most `error`, with `confidence`.
 
-    After each `batch` records alpha moves by 0.5 e + 0.8 (e - e of the batch before), within 0 and 1, from 1. Here e is
-    the coverage needed by a batch (see `coverage`) less the coverage reached: the share of records on time among those
-    with event times in [m - K - `window`, m - K], of the last ten batches; 1 if there is none. `mean` and `variance`
-    are those of the aggregated values; 1 and 0 for a count. Native is X. `rule="siddhi"` takes Siddhi's coverage.
+    After each `batch` records, alpha changes by 0.5 e + 0.8 (e - e of the previous batch), within 0 and 1, from 1. Here
+    e is the coverage needed by a batch (see `coverage`) minus the coverage reached: the share of records on time among
+    those with event times in [m - K - `window`, m - K], of the last ten batches; 1 if there is none. `mean` and
+    `variance` are those of the aggregated values; 1 and 0 for a count. Native is X. `rule="siddhi"` takes Siddhi's
+    coverage.
     """
 
     window: Positive

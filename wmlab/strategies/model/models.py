@@ -61,8 +61,8 @@ _ROW: Final = ()
 class JetWatermark(Strategy[Merging]):
     """X = the coalesced watermark of one key, an input for each of `writers`; also native, as Jet's is exclusive.
 
-    An input's watermark is its largest event time less `lag`, at multiples of `frame`; an input is idle after `idle_ms`
-    of arrival time without a record (None: never), as seen at the next input. See `dataflow.model.source` and
+    An input's watermark is its largest event time minus `lag`, at multiples of `frame`; an input is idle after
+    `idle_ms` of arrival time without a record (None: never), as seen at the next input. See `dataflow.model.source` and
     `dataflow.model.coalescer`.
     """
 
@@ -118,7 +118,7 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class NebulaWatermark(Strategy[Filling]):
-    """X = the largest that the global watermark of a tracker has been, with an origin for each of `writers`.
+    """X = the largest value so far of the global watermark of a tracker, with an origin for each of `writers`.
 
     An origin sends a buffer of one chunk when it has `rows` records, or `interval_ms` of arrival time after the first
     of them, as seen at the next input; one of the two may be None. The watermark of a buffer is its largest event time,

@@ -122,10 +122,10 @@ class SlidingState:
 
 @dataclass(frozen=True, slots=True)
 class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
-    """X = m - B, B the least that covers `share` of the last `size` latenesses, as `SlidingWindow.bound` has it.
+    """X = m - B, B the smallest bound that covers `share` of the last `size` latenesses, as in `SlidingWindow.bound`.
 
-    There is no watermark before `hold` records, the warm-up, at most `size`. Native is X, which the state has
-    next to the records.
+    There is no watermark before `hold` records, the warm-up, at most `size`. Native is X, which the state contains next
+    to the records.
     """
 
     share: ShareBetween
@@ -175,12 +175,12 @@ class ConfluentState(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ConfluentWatermark(Strategy[ConfluentState]):
     """The default of Confluent Cloud (`SOURCE_WATERMARK()`): for each partition, here a writer, the maximum event time
-    less the quantile at `share` of its last `size` latenesses, kept within `least_ms` and `most_ms`, less a margin.
+    minus the quantile at `share` of its last `size` latenesses, kept within `least_ms` and `most_ms`, minus a margin.
 
-    A margin is what holds up to a number of records: 7 days up to 250, so there is no usable watermark before. X is the
-    least over partitions that are not idle, and native Flink's X - 1. A partition is idle after `idle_ms` without a
-    record (None: never). Times are milliseconds. Source: the documents of Confluent Cloud for Apache Flink; the
-    margins as in confluentinc/online-retailer-flink-demo#46.
+    The margin depends on the number of records: it is 7 days up to 250, so there is no usable watermark before. X is
+    the minimum over partitions that are not idle, and native is Flink's X - 1. A partition is idle after `idle_ms`
+    without a record (None: never). Times are milliseconds. Source: the documents of Confluent Cloud for Apache Flink;
+    the margins as in confluentinc/online-retailer-flink-demo#46.
     """
 
     share: ShareBetween = 0.95
@@ -224,10 +224,10 @@ class Delays(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DelayPercentile(Strategy[Delays]):
-    """X = now less the quantile at `share` of the last `size` delays max(0, arrival - event time); also native.
+    """X = now minus the quantile at `share` of the last `size` delays max(0, arrival - event time); also native.
 
     It moves with the clock, so a record meets the X of its own arrival, and a silent stream does not stall it. Both
-    times have one unit and one clock. Source: Apache IoTDB, class `DelayAnalyzer`, after "Separation or Not"
+    times must have the same unit and clock. Source: Apache IoTDB, class `DelayAnalyzer`, after "Separation or Not"
     (ICDE 2022).
     """
 

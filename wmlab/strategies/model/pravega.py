@@ -41,8 +41,9 @@ class PravegaWatermark(Strategy[PravegaState]):
     """X = the lower bound of the last watermark that a cycle emitted; native is the pair (lower, upper), or None.
 
     A writer notes the largest event time that it has sent: with each record, or at each multiple of `note_every_ms`. A
-    cycle runs each `period_ms` from the first input on. `timeout_ms` is that of a writer behind the previous lower
-    bound. Arrival time is the clock. The stream is one segment, all notes are at its begin. See `streams.model.cycle`.
+    cycle runs every `period_ms` from the first input on. `timeout_ms` is the timeout for a writer at or behind the
+    previous lower bound. Arrival time is the clock. The stream is one segment, and all notes are at its beginning. See
+    `streams.model.cycle`.
     """
 
     period_ms: PositiveMs = 10_000

@@ -128,16 +128,16 @@ class SparkState:
 
 @dataclass(frozen=True, slots=True)
 class SparkBatches(Strategy[SparkState]):
-    """The largest time of a node less `delay`, taken at the end of each batch; the least or largest over the nodes.
+    """The largest time of a node minus `delay`, taken at the end of each batch; the smallest or largest over the nodes.
 
-    A batch has the records of `trigger_ms` of the wall clock, or `rows` records; `streams` are writers with a watermark
-    of their own (none: all writers are one stream). `operator` is the stateful operator that follows, which decides
+    A batch has the records of `trigger_ms` of the wall clock, or `rows` records; `streams` are writers with their own
+    watermark (none: all writers are one stream). `operator` is the stateful operator that follows, which decides
     whether a record exactly at the watermark is late: with "window" (also session windows and joins on windows) it is
     not, and rows of a window are late if its end is at most what they meet; with all others it is. X is the watermark
     of the batch, which removes state, and 1 more where a record at it is late; native is the watermark. A record meets
-    that of the batch before (`late="previous"`, since 3.4), unless a batch without data came between, which runs
-    as soon as an interval has no record. `late="current"` is Spark before 3.4. Until a batch moves the watermark from
-    0, X is unknown, although records before 1970 are late. Source: Spark 4.
+    the watermark of the previous batch (`late="previous"`, since 3.4), unless a batch without data ran in between,
+    which happens as soon as an interval has no record. `late="current"` is Spark before 3.4. Until a batch moves the
+    watermark from 0, X is unknown, although records before 1970 are late. Source: Spark 4.
 
     >>> from wmlab.strategies.model.strategy import run
     >>> log = [Record(time, arrival) for arrival, time in enumerate([10, 20, 20, 20, 20, 20, 30, 31])]

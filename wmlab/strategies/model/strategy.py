@@ -1,4 +1,4 @@
-"""What every strategy is: a frozen value that turns the inputs of one log, one by one, into watermarks.
+"""Strategies: frozen values that turn the inputs of one log, one by one, into watermarks.
 
 A watermark is stated in two ways. X is its exclusive form, in which all strategies are compared: no later record has
 an event time before X. `native` is what the engine itself prints, which may be inclusive (Flink: X - 1) or a pair
@@ -57,14 +57,14 @@ class Record(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """The wall clock, for strategies that look at it: timers, periodic emission, idleness."""
+    """The wall clock, for strategies that use it: timers, periodic emission, idleness."""
 
     now_ms: int
     """The clock, in ms."""
 
 
 class Status(NamedTuple):
-    """A writer is idle from now on, or active again; what an engine hears from its source."""
+    """A writer is idle from now on, or active again, as a source reports to its engine."""
 
     now_ms: int
     """The clock, in ms."""
@@ -79,7 +79,7 @@ class EndOfInput(NamedTuple):
 
 
 class SourceEnd(NamedTuple):
-    """A source, which is a writer, sends nothing from now on: it has read all of its input, or it has `failed`."""
+    """A source, which is a writer, sends nothing from now on: it has read its whole input, or it has `failed`."""
 
     now_ms: int
     """The clock, in ms."""
@@ -95,10 +95,10 @@ Input = Record | Tick | Status
 class Strategy(Generic[StrategyState]):
     """The base of all strategies, which are frozen dataclasses whose fields are their parameters.
 
-    Raises `ModelError` for a number, choice or tuple that the annotation of its field does not admit.
-    `StrategyState` is the type of the state. A state belongs to one run: `step` may reuse what is inside the state that
-    it gets, since a window over thousands of records cannot be copied for each record. What a state holds is bounded by
-    the parameters, the writers and the keys, never by the length of the log.
+    Raises `ModelError` for a number, choice or tuple that the annotation of its field does not admit. `StrategyState`
+    is the type of the state. A state belongs to one run: `step` may reuse the contents of the state that it receives,
+    because a window over thousands of records cannot be copied for each record. The size of a state is bounded by the
+    parameters, the writers and the keys, never by the length of the log.
     """
 
     keyed: ClassVar[bool] = False
@@ -121,22 +121,22 @@ class Strategy(Generic[StrategyState]):
         raise NotImplementedError
 
     def step(self, state: StrategyState, item: Input) -> tuple[StrategyState, int, Any]:
-        """The next state, X and the native watermark after an input; an input that it does not look at changes nothing.
+        """The next state, X and the native watermark after an input; an ignored input changes nothing.
 
-        The X of a strategy with a watermark for each key is that of the record's key; of any other input, the
-        least of all keys.
+        If a strategy has a watermark for each key, X is that of the record's key; for any other input, it is the
+        smallest of all keys.
         """
         raise NotImplementedError
 
     def met(self, state: StrategyState, x: int, record: Record) -> int:
         """The X that `record` meets, before its own step; `x` is the X after the last input.
 
-        Strategies with a watermark for each key, or one that moves with the wall clock, say it from the state.
+        Strategies with a watermark for each key, or one that moves with the wall clock, compute it from the state.
         """
         return x
 
     def at_end(self, state: StrategyState) -> tuple[int, Any]:
-        """X and the native watermark after the end of the input, behind which a strategy gets no step."""
+        """X and the native watermark after the end of the input; no step follows."""
         return END, END
 
 

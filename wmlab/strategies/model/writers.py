@@ -1,4 +1,4 @@
-"""The least over writers: a watermark that waits for the slowest of them, with or without an idle timeout.
+"""The minimum over writers: a watermark that waits for the slowest of them, with or without an idle timeout.
 
 Where each writer sends its records in order of event time, this watermark needs no parameter and loses nothing. A
 silent writer stalls it, for ever or until the idle timeout; with the timeout what the writer sends afterwards may be
@@ -66,7 +66,7 @@ class Minimum:
         return self.x
 
     def advance(self, now_ms: int) -> int:
-        """`x` when the clock has come to `now_ms`."""
+        """`x` when the clock has reached `now_ms`."""
         self._declare(now_ms)
         if self._drop(now_ms):
             self._lowest()

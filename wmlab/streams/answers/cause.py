@@ -28,7 +28,8 @@ A watermark that is in the log reaches a reader or its group later, held by
 
 or by nothing: then the group knows the newest watermark, and `log` is the cause of the log's curve. A cause is taken
 from what was known by then. `earliest_ms` is not a prediction: before it the cause cannot end as the script and the
-rules have planned it, and `at_least` is what the bound comes to then unless a writer with an older time joins.
+rules have planned it, and `at_least` is the value that the bound then reaches, unless a writer with an older time
+joins.
 
 Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader; upstream classes `PeriodicWatermarking`,
 `WatermarkReaderImpl` and `ReaderGroupStateManager`.
@@ -112,13 +113,13 @@ class Party:
 class Cause:
     """What holds a curve at `at_ms`: its kind, the parties, and the value of the curve (`bound`; None: unknown).
 
-    `since_ms` is from when on the curve has that value. `by_ms` is how much higher it would be without this cause:
-    without the writers, the least time of the others; without what keeps the cycle or the readers back, what is noted
-    by then, accepted or not, or in the log; None if unknown. `waits` says that a cycle has run since without a new
-    watermark. `earliest_ms` and `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and
-    `blocked_by` what keeps it from running. `reason` is the recorded reason of a cycle that failed. `newest` is the
-    newest watermark of the log. `end_ms` is when the run ends, as far as that is planned: nothing that is due later
-    takes place. `sealed_ms` is when the stream was sealed: nothing can be written since.
+    `since_ms` is the moment from which on the curve has that value. `by_ms` is how much higher it would be without this
+    cause: without the writers, at the smallest time of the others; without the delay of the cycle or of the readers, at
+    the times noted by then, accepted or not, or the newest watermark; None if unknown. `waits` says that a cycle has
+    run since without a new watermark. `earliest_ms` and `at_least` see the module. `next_cycle_ms` is when the next
+    cycle is due, and `blocked_by` is what prevents it from running. `reason` is the recorded reason of a cycle that
+    failed. `newest` is the newest watermark of the log. `end_ms` is the planned end of the run: anything due later does
+    not happen. `sealed_ms` is when the stream was sealed: nothing can be written since.
     """
 
     kind: CauseKind

@@ -28,10 +28,10 @@ Bound = Literal["lower", "upper"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BoundExplanation(Answer):
-    """What holds a bound of `stream` at `at_ms` (clock): of its log, or as a `group` or `reader` knows it.
+    """What holds a bound of `stream` at `at_ms` (clock): of its log, or the one that a `group` or `reader` knows.
 
     `value` is the bound (event time, ms; None: unknown) and `cause` what holds the lower one. `silent` is the imported
-    writer whose newest event is furthest below the bound, if it is silent and goes on noting times.
+    writer whose newest event is furthest below the bound, if it is silent but keeps noting times.
     """
 
     at_ms: int
@@ -54,10 +54,10 @@ def explain(
     bound: Bound = "lower",
     stream: str | None = None,
 ) -> BoundExplanation | Stragglers:
-    """What holds a time bound at `at_ms` (clock, ms); or, without it, who held the lower bound over the whole run.
+    """Explain what holds a time bound at `at_ms` (clock, ms); without it, what held the lower bound over the whole run.
 
-    The bound is that of the stream's log, of what a reader `group` knows, or of what a `reader` saw when it last
-    looked; the `upper` one is the latest time that the counted writers had noted. Without `at_ms` the answer is a
+    The bound is that of the stream's log, the one that a reader `group` knows, or the one that a `reader` saw at its
+    last poll; the `upper` one is the latest time that the counted writers had noted. Without `at_ms` the answer is a
     table: `Stragglers`. `stream` is needed when there are several. Raises `RecordingError` for a stream, group or
     reader that the recording does not have, for any of them without a moment, and for a moment that is not a whole
     number or outside the run of a scenario. Over the whole run it also says if a group reads the stream together with

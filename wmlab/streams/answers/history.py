@@ -212,7 +212,7 @@ class StreamTables:
 
 @dataclass(frozen=True, eq=False)
 class GroupHistory:
-    """What a reader group did: its positions and what it shared of them, from the `tables` of the stream."""
+    """The history of a reader group: its positions and its shared state, from the `tables` of the stream."""
 
     tables: StreamTables
     name: str

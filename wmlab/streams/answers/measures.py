@@ -1,4 +1,4 @@
-"""What one run came to, in numbers: lag, uncertainty and slack of the bounds, and how evenly buckets were owned.
+"""The measures of one run: lag, uncertainty and slack of the bounds, and how evenly buckets were owned.
 
 Bounds are averaged over time: between two rows a bound stands still and the clock goes on.
 """
@@ -71,10 +71,10 @@ def slack_ms(bounds: BoundSteps, events: pa.Table) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ownership(Answer):
-    """Of each controller the share of all ownership, in bucket milliseconds, and the gaps between two owners.
+    """The share of each controller in the ownership, in bucket milliseconds, and the gaps between two owners.
 
-    `fairness` is from 1 / n (one of n controllers had everything) to 1 (all had as much). A gap is (bucket, from, to),
-    in ms of the clock; a bucket in a gap runs no cycle, so the bounds of its streams stand still.
+    `fairness` is from 1 / n (one of n controllers had everything) to 1 (all had equally much). A gap is (bucket, from,
+    to), in ms of the clock; no cycle runs for a bucket in a gap, so the bounds of its streams stall.
     """
 
     buckets: int
@@ -98,7 +98,7 @@ class Ownership(Answer):
 
 
 def ownership(recording: Recording) -> Ownership:
-    """How the buckets of streams were spread over the controllers, by the word of the coordination service.
+    """How the buckets of streams were spread over the controllers, according to the coordination service.
 
     Raises `RecordingError` for a log of the outside world that says nothing of buckets.
     """

@@ -1,4 +1,4 @@
-"""The messages of a run: who said what to whom, and what was lost; and in a sentence what its diagrams show."""
+"""The messages of a run: sender, receiver, content and losses; and a sentence about what its diagrams show."""
 
 from __future__ import annotations
 

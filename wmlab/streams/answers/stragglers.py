@@ -1,4 +1,4 @@
-"""Who held a stream's lower bound over a whole run, for how long, and what that cost.
+"""What held a stream's lower bound over a whole run, for how long, and at what cost.
 
 Source: PDP-33, Periodic Watermark Workflow; the causes are those of `wmlab.streams.answers.cause`.
 """

@@ -1,4 +1,4 @@
-"""The timeline: what happened in a run, as rows that a person can read, in order of time.
+"""The timeline: what happened in a run, as readable rows in time order.
 
 Runs of rows that say the same become one moment with a beginning and an end.
 

@@ -1,1 +1,1 @@
-"""Time bounds and what they are held against, as functions from DataFrame to DataFrame."""
+"""Time bounds, and the perfect watermark to compare them with, as functions from DataFrame to DataFrame."""

@@ -1,4 +1,4 @@
-"""Two-sided time bounds of positions: what event times can still come behind a position, and what lies before it.
+"""Two-sided time bounds of positions: which event times can still come after a position, and which are before it.
 
 A fresh tracker (`wmlab.streams.model.window.Tracker`) that is given one position and the complete log gives both. Per
 segment the answer is constant on intervals of offsets, and for all unknown segments on intervals of ids. So the

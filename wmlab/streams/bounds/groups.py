@@ -59,7 +59,7 @@ def group_time_bounds(
     visible: Literal["all", "then"] = "all",
     until_ms: RunEnds = None,
 ) -> DataFrame:
-    """The time bounds of every reader group at every change of them, as one tracker that follows the group sees them.
+    """The time bounds of every reader group at every change, as a tracker that follows the group sees them.
 
     `positions` is a log of changes: from `version` and `at_ms` (ms) on, the group's last read offset in `segment_id`
     is `offset` (bytes), or, with `finished`, the segment has left its position. Rows of one version are one change. If
@@ -67,20 +67,20 @@ def group_time_bounds(
     another tracker follows it, which has passed nothing yet. `watermarks` and `segments` are as in `time_bounds`.
 
     The result is stream, group, version, at_ms, change, lower, upper, lower_seq, upper_seq; bounds are null while
-    unknown, and hold until the next row of the group. `change` says what the row begins with:
+    unknown, and hold until the next row of the group. `change` names the reason of the row:
 
     - `position`: a version of the group, with its at_ms;
-    - `watermark`: a watermark became visible while the group stood at this version, and changed its bounds. at_ms is
-      that of the watermark and lies between those of this version and the next one. What becomes visible in the
-      millisecond of a version is in the row of the version, and no row says that nothing changed;
+    - `watermark`: a watermark became visible while the group was at this version, and changed its bounds. at_ms is that
+      of the watermark and lies between those of this version and the next one. What becomes visible in the millisecond
+      of a version is in the row of the version, and no row says that nothing changed;
     - `end`: the bounds of the group at `until_ms` (ms), the end of the run, if that is given and later than all else.
 
     `until_ms` may give each stream its own end, as when it was deleted. No row is later than the end of its stream.
 
-    `visible="all"` takes the complete log as known from the beginning, so nothing becomes visible between two
-    positions; with `"then"` a watermark is known from its emitted_ms on, which is what a reader can have known. Nothing
-    is executed here. Raises `ModelError` for a missing column, or anything else as `visible`. Source: PDP-33, Client
-    Changes; upstream class `WatermarkReaderImpl`.
+    `visible="all"` uses the complete log from the beginning, so nothing becomes visible between two positions; with
+    `"then"` a watermark is known from its emitted_ms on, as it was to readers. The function executes nothing. Raises
+    `ModelError` for a missing column, or anything else as `visible`. Source: PDP-33, Client Changes; upstream class
+    `WatermarkReaderImpl`.
     """
     the_choice(visible, "visible", ("all", "then"), ModelError)
     require(positions, "positions", _CHANGES)

@@ -72,14 +72,14 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
 
 
 def live(feed: DataFrame, config: Configuration) -> DataFrame:
-    """The watermarks of every stream of a feed, and the time bounds of its reader groups, as they come.
+    """The watermarks of every stream of a feed, and the time bounds of its reader groups, as the feed arrives.
 
-    `feed` is a streaming DataFrame with the columns `FEED`. The result is streaming too, in append mode. A row with
-    a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its index in the log), cut,
+    `feed` is a streaming DataFrame with the columns `FEED`. The result is streaming too, in append mode. A row with a
+    null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its index in the log), cut,
     writers; these are the rows of `replay`. Any other row has the bounds of a group from then on, after a change of its
     position or with a watermark that became visible, with the columns of `group_time_bounds`: after a reset the group
-    starts again. A feed says nothing of shared times: it is the position of the group that is followed. The query fails
-    at a row that comes behind a batch before it.
+    starts again. A feed contains no shared times, so the query follows the position of the group. It fails at a row
+    that is older than a previous batch.
     """
     require(feed, "feed", _names(FEED))
     from wmlab.streams.bounds.configurations import configurations  # which an executor does without

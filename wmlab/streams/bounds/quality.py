@@ -10,13 +10,13 @@ from wmlab.streams.bounds.recorded import with_slack
 
 
 def quality_of_bounds(bounds: DataFrame) -> DataFrame:
-    """One row per stream and group: what `time_bounds` of a recording say, in counts of rows and in ms.
+    """Summarize the `time_bounds` of a recording, one row per stream and group, in counts of rows and in ms.
 
-    `bounds` counts the rows with a lower bound, and `first_ms` (clock) is the first of them. `unsafe` counts those in
-    which it lies above the perfect watermark, and `too_early_ms` is by how much at worst, 0 if it never does. `age_ms`
-    is clock minus lower bound and `slack_ms` perfect watermark minus lower bound, both on average over the rows, so
-    not over time: a row is a moment at which the bounds can change. What is not known is null. Raises `ModelError` for
-    a missing column.
+    `bounds` counts the rows with a lower bound, and `first_ms` (clock) is the first of them. `unsafe` counts the rows
+    in which it is above the perfect watermark, and `too_early_ms` is the largest such distance, 0 if there is none.
+    `age_ms` is clock minus lower bound and `slack_ms` perfect watermark minus lower bound, both on average over the
+    rows, so not over time: a row is a moment at which the bounds can change. What is not known is null. Raises
+    `ModelError` for a missing column.
     """
     require(bounds, "bounds", ("stream", "group", "at_ms", "lower", "upper", "perfect_watermark"))
     known = F.col("lower").isNotNull()

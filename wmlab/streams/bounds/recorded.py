@@ -69,10 +69,10 @@ _BOUNDS: Final = pa.schema(
 def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
     """Add `perfect_watermark` to every position: the smallest event time still to come, null when nothing comes.
 
-    It is null, too, for a null or negative offset, which is none. `positions` needs stream, segment_id and offset
-    (bytes read) and keeps its rows and columns; `events` and `segments` are the tables of a recording. An event is
-    still to come if it ends beyond the offset in the same segment, or lies in a segment that descends from it. Raises
-    `ModelError` for a missing column and for one that is there already.
+    It is also null for a null or negative offset, which is not a position. `positions` needs stream, segment_id and
+    offset (bytes read) and keeps its rows and columns; `events` and `segments` are the tables of a recording. An event
+    is still to come if it ends beyond the offset in the same segment, or lies in a segment that descends from it.
+    Raises `ModelError` for a missing column and for one that is there already.
     """
     require(positions, "positions", (*_SEGMENT, "offset"))
     require(events, "events", (*_SEGMENT, "offset", "event_time"))

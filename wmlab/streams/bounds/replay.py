@@ -56,15 +56,17 @@ def replay(
     stream, config (its label), seq, lower, upper, cut, writers and emitted_ms, as in the table `watermarks`.
 
     Cycles run before `until_ms` (clock); by default the log of a stream ends with what was last received in it. One
-    leader with an exact clock owns the bucket from the start and runs every cycle on time: what controllers and stores
-    suffered in the recorded run is not replayed. Nor do writers react: what they repeated then they repeat now. Of
-    notes in one ms the order is not recorded; it matters to cuts that depend on the order of visits only. How long the
-    segments were is not known either: an end of known time has the cut of what the writers had acknowledged.
+    leader with an exact clock owns the bucket from the start and runs every cycle on time: faults of controllers and
+    stores in the recorded run are not replayed. Writers do not react, either: they repeat the same notes as then. The
+    order of notes within one ms is not recorded; it matters only to cuts that depend on the order of visits. The
+    lengths of the segments are not known, so an end of known time has the cut of everything that the writers had
+    acknowledged.
 
     A task runs one stream, and holds all its marks.
 
-    `configs` are configurations, or what differs from the default one by field, by label. Nothing is executed here.
-    Raises `ModelError` for a missing column, or when there is no configuration, and `Problems` for an invalid one.
+    `configs` maps labels to configurations, or to the fields that differ from the default. The function executes
+    nothing. Raises `ModelError` for a missing column, or when there is no configuration, and `Problems` for an invalid
+    one.
     """
     if not configs:
         raise ModelError("There is no configuration to replay.", remedy='Give one or more, as in {"10 s": {...}}.')

@@ -44,14 +44,14 @@ _MOST: Final = 600
 
 
 def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Chart:
-    """Draw a lower bound for each value of the column `by` over the clock, and how far apart they are.
+    """Draw a lower bound for each value of the column `by` over the clock, and the distance between them.
 
     `table` is a recording of streams, whose windows are drawn, or a pandas or Spark DataFrame with the columns at_ms
-    (clock, ms), lower (event time in ms, null if unknown) and the one that `by` names: "stream", "reader", or one that
-    says from which run a row is. A row holds until the next one of its value; of a value that several readers have in a
-    column `reader`, the smallest bound of them counts. The smallest of all is known where each one is. Raises
-    `ChartError` for anything else, for a missing column, fewer than two values or more than four, or when all are never
-    known at once.
+    (clock, ms), lower (event time in ms, null if unknown) and the one that `by` names: "stream", "reader", or a column
+    that names the run of a row. A row is valid until the next one with its value. If several readers in a column
+    `reader` share a value, their smallest bound counts. The smallest of all bounds is known while every one is known.
+    Raises `ChartError` for anything else, for a missing column, fewer than two values or more than four, or when all
+    are never known at once.
     """
     optional = ["reader"] if by != "reader" else []
     columns = plain_columns(
@@ -125,15 +125,15 @@ _ROLES: Final = ("upper", "third", "fourth", "perfect")
 def reader_times(
     recording: Recording, *, stream: str | None = None, group: str | None = None, title: str | None = None
 ) -> Chart:
-    """Draw the time that each reader of a group has passed, and the least of these times.
+    """Draw the time that each reader of a group has passed, and the smallest of these times.
 
     It is the map that the group shares (`read_side="document"`), after every update of the table `group_updates`. A
-    reader without segments is not in it. A group that shares offsets keeps no times; what its readers see is in the
-    table `windows`.
+    reader without segments is not in it. A group that shares offsets stores no times; the table `windows` shows the
+    windows that its readers see.
 
-    Readers have lines of their own if they are at most four, and a lane with their segments. By the table `positions` a
-    segment is that of the reader that published it last: a release shows when the next owner publishes. Raises
-    `ChartError` if there are several streams or groups and none is chosen, or if nobody is ever in the map.
+    If there are at most four readers, each has its own line, and a lane with its segments. By the table `positions`, a
+    segment belongs to the reader that published it last, so a release becomes visible when the next owner publishes.
+    Raises `ChartError` if there are several streams or groups and none is chosen, or if no reader is ever in the map.
     """
     name = one_stream(recording, stream, "positions")
     positions = stream_rows(recording, "positions", name)

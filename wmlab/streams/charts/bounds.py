@@ -94,18 +94,18 @@ def time_bounds(
     `upper` (event time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the
     smallest event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`,
     drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who),
-    `reader` (whose window it is, where it is not that of the group), and `upper_later` (the upper bound that became
-    known later, drawn where `upper` is null, thin and with its name). With `visible` of "all" title and sentence say
-    that the bounds are those of the complete log. Rows are sorted by `at_ms` and, if there, by `version`. Times from
-    1973 on, in ms since 1970, are written as dates in UTC, and with such a clock all event times; smaller ones as
+    `reader` (the reader whose window it is, if it is not that of the group), and `upper_later` (the upper bound that
+    became known later, drawn as a thin named curve while `upper` is null). With `visible` of "all" title and sentence
+    say that the bounds are those of the complete log. Rows are sorted by `at_ms` and, if there, by `version`. Times
+    from 1973 on, in ms since 1970, are written as dates in UTC, and with such a clock all event times; smaller ones as
     durations.
 
     With the `recording` of the bounds the sentence names what held the curve while it stopped for longest, and a click
     on the chart, while a kernel runs, shows what `explain` says of that curve at that moment. `group` chooses one of
-    several groups. The panel below shows each bound minus the perfect watermark, or minus the clock if that is not
+    several groups. The lower panel shows each bound minus the perfect watermark, or minus the clock if that is not
     known. `title` replaces the question above the chart; the sentence under it is the answer, computed from all rows
-    and the time for which each holds. The axes of times and distances are those of the lower bound, without values that
-    it has for a short time and that are far from all others; of the other curves they show what is near.
+    and the time for which each is valid. The lower bound decides the range of the axes, without distant values that it
+    has only for a short time; the other curves are drawn as far as they are in this range.
 
     Raises `ChartError` for a missing column, no rows, a time that is not an integer, or rows of several streams, groups
     or segments.

@@ -65,13 +65,13 @@ def message_diagram(
     parties: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Chart:
-    """Draw the messages that were on their way around a moment as lines from sender to receiver.
+    """Draw the messages that were in flight around a moment as lines from sender to receiver.
 
-    `table` is a recording, or a pandas or Spark DataFrame with the columns stream, sent_ms, received_ms (null: it
-    did not arrive), sender, receiver, kind and content; `around_ms` is the moment, which has to be given, and `span_ms`
-    how much clock is shown. `parties` chooses the nodes and their order. A message that did not arrive ends in a cross.
-    Raises `ChartError` for anything else, no moment, a missing column, several streams, or when no message was on its
-    way.
+    `table` is a recording, or a pandas or Spark DataFrame with the columns stream, sent_ms, received_ms (null: it did
+    not arrive), sender, receiver, kind and content; `around_ms` is the moment, which is required, and `span_ms` is the
+    length of the period shown. `parties` chooses the nodes and their order. A message that did not arrive ends in a
+    cross. Raises `ChartError` for anything else, no moment, a missing column, several streams, or if no message was in
+    flight.
     """
     columns = plain_columns(
         table,
@@ -191,7 +191,7 @@ def _side_by_side(messages: Sequence[Message]) -> list[str]:
 
 
 def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
-    """Which segment came out of which, by overlap of their keys at a seal.
+    """Draw which segment is the successor of which, by the overlap of their keys at a seal.
 
     Raises `ChartError` if there are several streams and none is chosen.
     """
@@ -213,7 +213,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
 
 
 def topology(recording: Recording) -> Diagram:
-    """Who wrote, which controllers combined the marks of which stream, and who read.
+    """Draw the writers, the controllers that combined the marks of each stream, and the readers.
 
     Raises `ChartError` for anything but a recording, and for one without streams.
     """

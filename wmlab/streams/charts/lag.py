@@ -75,8 +75,8 @@ _BINS: Final = 40
 def lag(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw for each reader the lag (its clock minus lower bound) and the uncertainty (upper minus lower bound).
 
-    A window holds until the reader's next one, so the lag grows with the clock until then. Four readers at most have
-    curves of their own, those with the largest mean lag over time. Raises `ChartError` for anything but a recording, if
+    A window is valid until the reader's next one, so the lag grows with the clock until then. At most four readers have
+    their own curves, those with the largest mean lag over time. Raises `ChartError` for anything but a recording, if
     there are several streams and none is chosen, or no windows.
     """
     name = one_stream(recording, stream, "windows")
@@ -119,10 +119,10 @@ def _from_0(name: str, curves: Sequence[Sequence[Piece]], run_ms: int) -> Axis:
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw for which share of the time which lag and which uncertainty was there, over all readers.
+    """Draw the distribution of the lag and of the uncertainty over time, for all readers together.
 
-    A window holds until the reader's next one. Raises `ChartError` for anything but a recording, if there are several
-    streams and none is chosen, no windows, or no known bound in any of them.
+    A window is valid until the reader's next one. Raises `ChartError` for anything but a recording, if there are
+    several streams and none is chosen, no windows, or no known bound in any of them.
     """
     name = one_stream(recording, stream, "windows")
     windows = seen_windows(recording, name)
@@ -213,12 +213,12 @@ def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Cha
 
 
 def replay(watermarks: Any, recording: Recording | None = None, *, title: str | None = None) -> Chart:
-    """Draw for every configuration of a replay the mean lag of the lower bound and the events that it made late.
+    """Draw, for every configuration of a replay, the mean lag of the lower bound and the number of late events.
 
-    `watermarks` is the answer of `recording.replay` or a DataFrame with its columns, of one stream; an event is late
-    if it was appended after a watermark with a lower bound above its time. Lags are averages until the end of the
-    run, of the time in which a bound is known; `writers` tells ends of known time from other watermarks.
-    The configurations are in order of their lag. Raises `ChartError` for no table, a missing column, no watermark, no
+    `watermarks` is the answer of `recording.replay` or a DataFrame with its columns, of one stream; an event is late if
+    it was appended after a watermark with a lower bound above its time. Lags are averages over the time with a known
+    bound, until the end of the run; `writers` distinguishes ends of known time from other watermarks. The
+    configurations are in order of their lag. Raises `ChartError` for no table, a missing column, no watermark, no
     events, or without the recording, which has them.
     """
     columns = plain_columns(
@@ -269,12 +269,13 @@ _SIDES: Final = ("upper", "lower")
 
 
 def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw every event at its arrival and its event time, and the bounds that watermarks had given by then.
+    """Draw every event at its arrival and its event time, with the bounds of the watermarks emitted so far.
 
-    An event below the lower step came too late for a watermark and is marked with a cross. Of many events 700 are
-    drawn, evenly spread, with the slowest and the fastest, and all that came too late; of more than 100,000 these, and
-    the chart's data, are an even share. The axis of event times leaves out few far ones, which the chart counts.
-    Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no events.
+    An event below the lower step is late for a watermark and is marked with a cross. Of many events, 700 are drawn,
+    evenly spread, with the slowest and the fastest, and all late ones; if there are more than 100,000, the late ones
+    and the chart's data are an even sample. The axis of event times leaves out a few distant ones, which the chart
+    counts. Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no
+    events.
     """
     name = one_stream(recording, stream, "events")
     marks = stream_rows(recording, "watermarks", name, by="emitted_ms")

@@ -70,13 +70,14 @@ def moment(
     group: str | None = None,
     title: str | None = None,
 ) -> Chart:
-    """Draw what was written, noted, cut and read of a stream at `at_ms` (clock, ms, or a text such as "36 s").
+    """Draw the segments, notes, stream cuts and reads of a stream at `at_ms` (clock, ms, or a text such as "36 s").
 
-    Above, the key space: its segments, what the group has not read yet, the cuts of the newest watermarks, the group's
-    position and that of each writer's last note. Below, a lane for each writer with the times that it noted, for the
-    newest watermark, and for the window of each reader. Of many writers and readers the 8 furthest behind are drawn.
-    `group` is by default the first by name. Raises `ChartError` if there are several streams and none is chosen,
-    `RecordingError` for a group that did not read, a moment outside the run, or a stream in which nothing happened.
+    The upper part shows the key space: its segments, the events that the group has not read yet, the cuts of the newest
+    watermarks, the group's position, and the position of each writer's last note. The lower part has a lane for each
+    writer with its noted times, for the newest watermark, and for the window of each reader. Of many writers and
+    readers, the 8 furthest behind are drawn. `group` is by default the first by name. Raises `ChartError` if there are
+    several streams and none is chosen, `RecordingError` for a group that did not read, a moment outside the run, or a
+    stream in which nothing happened.
     """
     name = one_stream(recording, stream, "segments")
     the_moment(at_ms, ChartError, start_ms=recording.start_ms)

@@ -1,4 +1,4 @@
-"""Charts of those who make the lower bound: what writers note and cost, which cycles take them, who owns buckets.
+"""Charts of the parties behind the lower bound: the notes and costs of writers, the cycles, and bucket owners.
 
 Source: PDP-33, In-memory State and Periodic Watermark Workflow.
 """
@@ -57,12 +57,12 @@ _ROLE: Final = {"lagging": "upper", "slowest": "lower"}
 
 
 def writer_marks(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw who noted times when, which were accepted, which refused, where marks are missing, who blocked the bound.
+    """Draw when writers noted times, which were accepted or refused, where marks are missing, who blocked the bound.
 
-    A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Who blocks
-    the bound is what `explain` says: the writers that the last cycle waited for, or whose time is the bound. Raises
-    `ChartError` if there are several streams and none is chosen, or no marks. Of many marks 500 accepted ones and 500
-    refused ones are drawn, evenly spread, and of the stretches the 300 longest.
+    A mark counts as missing one and a half of the writer's usual intervals (their median) after its last one. The
+    blocking writers are those of `explain`: the writers that the last cycle waited for, or whose time is the bound.
+    Raises `ChartError` if there are several streams and none is chosen, or no marks. Of many marks, 500 accepted ones
+    and 500 refused ones are drawn, evenly spread, and of the blocked periods the 300 longest.
     """
     name = one_stream(recording, stream, "writer_marks")
     marks = stream_rows(recording, "writer_marks", name, by="received_ms")
@@ -129,9 +129,9 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
 
     `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches,
     held_ms, worst_ms and cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured). It may have
-    `against`, what a cost is measured against; costs against the clock, of those that blocked it with nobody next to
-    them, are drawn below the others. `title` replaces the question above the chart. Raises `ChartError` for a missing
-    column, no rows, or rows of several streams.
+    `against`, which says what a cost is measured against; costs against the clock, for stragglers without another
+    writer to compare with, are drawn below the others. `title` replaces the question above the chart. Raises
+    `ChartError` for a missing column, no rows, or rows of several streams.
     """
     columns = plain_columns(
         table, _COST_COLUMNS, ("against",), chart="A chart of holders", example="recording.explain()"
@@ -182,8 +182,8 @@ _MOST_BUCKETS: Final = 30
 def watermark_cycles(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw each run of the watermark cycle in the row of its controller, above the previous watermark's lower bound.
 
-    A cycle emits when every writer that it waits for has passed it. Raises `ChartError` if there are several streams
-    and none is chosen, or no cycles.
+    A cycle emits a watermark when every writer that it waits for has noted a time above that lower bound. Raises
+    `ChartError` if there are several streams and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
@@ -230,11 +230,11 @@ def _cycles(emitted: bool, cycles: Sequence[TableRow], controllers: Sequence[str
 
 
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
-    """Draw who owned each bucket of streams over time, by the word of the coordination service.
+    """Draw which controller owned each bucket of streams over time, according to the coordination service.
 
-    A bucket without an owner runs no cycle, so the bounds of its streams stand still. Buckets without streams are left
+    For a bucket without an owner, no cycle runs, so the bounds of its streams stall. Buckets without streams are left
     out, and those beyond the first 30. Raises `ChartError` for anything but a recording of streams, and
-    `RecordingError` for a log of the outside world that says nothing of buckets.
+    `RecordingError` for a log from outside without buckets.
     """
     the_recording(recording, "ownership")
     owners, rows = ownership(recording), owner_rows(recording)
@@ -306,11 +306,11 @@ _LOOKS: Final[Mapping[Standing, tuple[str, Shape, float]]] = {
 def generations(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw for each cycle which writers of the known set were in its generation, and which were left out or removed.
 
-    Below it the barrier, which is the lower bound of the watermark before, and the last noted time of the writers that
-    were left out: a writer comes in when its time is above the barrier. A writer that was left out either has noted
-    nothing since the cycle before (case a of the text) or notes older times (case b). The lanes are those of at most 8
-    writers, the ones left out first, and lines are drawn of 4. Raises `ChartError` if there are several streams and
-    none is chosen, or no cycles.
+    Below it, the chart shows the barrier, which is the lower bound of the previous watermark, and the last noted time
+    of the writers that were left out: a writer enters when its time is above the barrier. A writer that was left out
+    has either noted nothing since the previous cycle (case a of the document) or notes older times (case b). There are
+    lanes for at most 8 writers, those left out first, and lines for 4. Raises `ChartError` if there are several streams
+    and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
     cycles = stream_rows(recording, "cycles", name, by="at_ms")

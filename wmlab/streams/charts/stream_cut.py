@@ -70,13 +70,13 @@ class _Lane:
 def stream_cut(
     recording: Recording, *, at_ms: int | str | None = None, stream: str | None = None, title: str | None = None
 ) -> Chart:
-    """Draw how the stream cut of a watermark came about, over the key space, in the order of the computation.
+    """Draw how the stream cut of a watermark was computed, over the key space, in the order of the steps.
 
-    From top to bottom: where each counted writer stood, the cut before where the algorithm uses it, the upper bound of
-    these with the key ranges that it misses, and each completion up to the cut. `at_ms` chooses the watermark: the
-    newest one at that moment; None: the last one of the run. Of many writers 8 are drawn. Raises `ChartError` if there
-    are several streams and none is chosen, no watermark with a cut of writers then, or if its cut does not follow from
-    the recorded positions by the rules of the recorded scenario.
+    From top to bottom: the position of each counted writer, the previous cut if the algorithm uses it, the upper bound
+    of these with its missing key ranges, and each completion up to the cut. `at_ms` chooses the watermark: the newest
+    one at that moment; None: the last one of the run. At most 8 writers are drawn. Raises `ChartError` if there are
+    several streams and none is chosen, no watermark with a cut of writers then, or if its cut does not follow from the
+    recorded positions by the rules of the recorded scenario.
     """
     name = one_stream(recording, stream, "watermarks")
     at_ms = None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
@@ -201,9 +201,9 @@ _QUARTERS: Final = tuple(Tick(quarter / 4, str(Fraction(quarter, 4))) for quarte
 
 
 def key_space(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw which keys each segment held and when, with stream cuts across them and the reader's positions.
+    """Draw which keys each segment had and when, with stream cuts across them and the reader's positions.
 
-    `stream` chooses one of several. Of many cuts and positions, 8 and 6 are drawn, evenly spread over the run. Raises
+    `stream` chooses one of several. At most 8 cuts and 6 positions are drawn, evenly spread over the run. Raises
     `ChartError` if the recording has several streams and none is chosen, or no segments.
     """
     name = one_stream(recording, stream, "segments")

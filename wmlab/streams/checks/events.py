@@ -1,4 +1,4 @@
-"""What the invariants take of the events, reduced batch by batch.
+"""The facts about events that the invariants need, reduced batch by batch.
 
 The table of events is the only one that may not fit into memory. I6 takes how many events were delivered under a lower
 bound that had been shown. It also takes how many were late in each millisecond, with one of these; I11 takes when the

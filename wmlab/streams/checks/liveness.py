@@ -1,4 +1,4 @@
-"""I14, what a stream comes to once nobody notes a larger time: its last cycle emits, or waits for somebody, rightly.
+"""I14, a stream at rest, when no writer notes a larger time: its last cycle emits, or waits for a writer rightly.
 
 Source: PDP-33, Watermark Computation; wmlab's own list of what it guarantees.
 """

@@ -1,6 +1,6 @@
 """Invariants of what readers see (I6, I9, I15), and of what the document promises of time (I10, I11, I12).
 
-Each is a rule over the rows of one stream, but for events, of which it takes what `events` has reduced them to.
+Each is a rule over the rows of one stream; for events, it uses the facts to which `events` has reduced them.
 
 A late event is one that was read first after a window of its group had shown a larger lower bound, see `events`.
 

@@ -1,4 +1,4 @@
-"""Who is there, who is elected, and who owns which watermark bucket: the coordination service as a value.
+"""The coordination service as a value: the live controllers, the elected one, and the owners of watermark buckets.
 
 A stream belongs to the bucket its name hashes to. A controller is there as long as its session lives. The one that has
 been there longest is the distributor: it spreads the buckets over the live controllers so that their loads differ by

@@ -1,4 +1,4 @@
-"""One run of the watermark cycle: who counts, who is waited for, who is dropped, and what is emitted.
+"""One run of the watermark cycle: which writers count, are waited for or dropped, and what is emitted.
 
 Every recorded writer is in one of four states; the previous lower is the lower bound of the previous watermark:
 

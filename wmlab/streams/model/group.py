@@ -1,4 +1,4 @@
-"""The shared state of a reader group: who reads which segment, how far the group has read, and its checkpoints.
+"""The shared state of a reader group: which reader has which segment, how far the group has read, and checkpoints.
 
 One object is the whole state, with a part for each stream that the group reads. A change is made on a copy, which takes
 the place of the state if that has still the revision that was copied; when somebody else was faster, it is made again
@@ -19,7 +19,7 @@ reader has passed a later cut, so nobody takes the group's time back:
 - Who comes to the map begins with the time of the group, up to which all segments have been read that nobody owned.
 - While nobody is in the map, the group keeps the time of the last who was.
 
-(The text says none of this: by it a crash takes the least time out of the map, and time jumps ahead of what is read.)
+(The document says none of this: by it a crash removes the smallest time, and time jumps ahead of unread events.)
 
 A checkpoint is one position that all readers agree on, to which the group can be taken back. It is asked for; each
 reader then reports where it is, once; what nobody owns counts where its next owner would begin. When all have reported

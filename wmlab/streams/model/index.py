@@ -151,7 +151,7 @@ _TRIPLE_BYTES: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class ReadSide:
-    """A design: `window` gives the bounds; `requests` are those that writers and controllers make for the sake of time.
+    """A design: `window` gives the bounds; `requests` counts requests of writers and controllers only for time.
 
     `search` is how many requests find where to begin for a time, at the end of the run; a binary search asks for one
     record at a time.
@@ -166,7 +166,7 @@ class ReadSide:
     """The watermarks that the store keeps as attributes under their times, ascending; None: it keeps none."""
 
     def find_next_attribute_following(self, time: int) -> Watermark | None:
-        """The watermark of the smallest time after `time`, in one request; None: there is none.
+        """The watermark with the smallest time after `time`, in one request; None: there is none.
 
         Only a design with attributes answers. Raises `ModelError` for another one.
         Source: PDP-33, Discarded Approaches (`findNextAttributeFollowing(Key)`).

@@ -1,8 +1,8 @@
 """Writer marks: what each writer last noted, from which position, and when a new note is accepted.
 
-A writer notes a time together with its position: what has been acknowledged, for every segment that it has open.
-Nothing is flushed, so events in flight are not covered. In automatic mode the wall clock is noted at a fixed period and
-the application may not note. The metadata store keeps one record per writer, with a version for compare-and-set. Any
+A writer notes a time together with its position: the acknowledged offset in every segment that it has open. Nothing is
+flushed, so events in flight are not covered. In automatic mode the wall clock is noted at a fixed period and the
+application may not note. The metadata store keeps one record per writer, with a version for compare-and-set. Any
 controller may take the note, and two processes may use one writer id.
 
 Two rules judge a note. "implementation" is what Pravega does: the time must not be smaller, and no segment common to

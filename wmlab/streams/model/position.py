@@ -1,4 +1,4 @@
-"""Positions: how far a writer, a reader group or a watermark has come in each segment, and how two of them compare.
+"""Positions: the offset of a writer, a reader group or a watermark in each segment, and how two of them compare.
 
 A writer's position says what has been acknowledged to it; a stream cut is a position that covers the whole key
 space; a reader group's position may also contain segments that are finished. An offset is a number of bytes. What

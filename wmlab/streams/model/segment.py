@@ -1,4 +1,4 @@
-"""Segments: what a stream is divided into, how they are named, and the ranges of keys they divide among them.
+"""Segments: the parts of a stream, their names, and the ranges of keys that they divide among them.
 
 A segment's 64-bit id is epoch * 2^32 + number. So of two segments over the same key the later one has the larger id.
 People write it as "number@epoch".

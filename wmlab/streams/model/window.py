@@ -98,7 +98,7 @@ class TimeWindow:
 
     @property
     def whole(self) -> TimeWindow:
-        """The window if both bounds are known, else one of which nothing is.
+        """The window if both bounds are known, otherwise a window without bounds.
 
         Source: PDP-33, Event Reader API Changes ("or null if one cannot be established").
         """
@@ -107,8 +107,8 @@ class TimeWindow:
     def followed_by(self, window: TimeWindow) -> TimeWindow:
         """The window after a comparison gave `window`: it does not move back in the log of watermarks.
 
-        A reader that takes over a segment at an earlier offset compares from the beginning, and passes again what it
-        had passed. Until then it keeps its window.
+        A reader that takes over a segment at an earlier offset compares from the beginning, and passes the same
+        watermarks again. Until then it keeps its window.
         """
         if _order(window.passed_seq) < _order(self.passed_seq):
             return self
@@ -166,7 +166,7 @@ class Tracker:
         log: MarksLog[Watermark] | Iterable[tuple[int, Watermark]],
         segments: Mapping[int, Segment],
     ) -> Tracker:
-        """The tracker after the group has come to `position`.
+        """The tracker after the group has reached `position`.
 
         `log` is the marks log, or the (revision, watermark) pairs after the cursor. Raises `TruncatedError` when the
         log was truncated past the cursor.

@@ -1,4 +1,4 @@
-"""What a message carries and how many bytes it has, as far as PDP-33 adds to it or saves it.
+"""The content and the size of messages that PDP-33 changes.
 
 An acknowledgement and the answer to a merge carry the length of the segment, 8 bytes more than before; without it a
 client has to ask for the length, with a message and its answer. Events of a writer are numbered from 1 in each segment;

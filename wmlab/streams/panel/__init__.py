@@ -39,13 +39,12 @@ _NOTHING: Final = "<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'>
 
 
 class ScenarioPanel:
-    """A scenario as widgets that is recorded and redrawn at every change; what it holds is there for the notebook.
+    """A scenario as widgets, recorded and redrawn at every change; the notebook can use its attributes.
 
-    `scenario` is the last one without mistakes, `mistakes` what is wrong with what was put in last, `recording` the
-    last run, `kept_runs` those to compare, by what differs, `verdicts` the judgement of the last run, None if there is
-    none.
-    After a run that was interrupted or failed `recording` is that of a scenario before; the panel says so, and neither
-    keeps nor checks it.
+    `scenario` is the last valid one, `mistakes` are the mistakes of the last input, `recording` is the last run,
+    `kept_runs` are the runs to compare, named by their differences, and `verdicts` are those of the last run, None if
+    it was not checked. After an interrupted or failed run, `recording` belongs to an earlier scenario; the panel says
+    so, and neither keeps nor checks it.
     """
 
     def __init__(self, scenario: StreamScenario) -> None:
@@ -80,7 +79,7 @@ class ScenarioPanel:
 
     @property
     def scenario(self) -> StreamScenario:
-        """The last scenario without mistakes."""
+        """The last valid scenario."""
         return self._history[self._index]
 
     @property
@@ -89,7 +88,7 @@ class ScenarioPanel:
         return _NOTHING if self._chart is None else draw_svg(self._chart.scene)
 
     def change(self, path: Location, offered: Any) -> ScenarioPanel:
-        """Put a text as it is typed, or a value, into a field that is shown; with a mistake nothing else changes.
+        """Set a visible field to a text, as typed, or to a value; if it is a mistake, nothing else changes.
 
         Raises `ScenarioError` for a field that is not shown.
         """
@@ -100,19 +99,19 @@ class ScenarioPanel:
         return self
 
     def section(self, name: str, part: int = 0) -> ScenarioPanel:
-        """Show a section of the form, and of its parts the one with this index."""
+        """Show a section of the form, and the part with this index."""
         self._view.section.value = name
         self._view.part.index = part if self._view.part.options else None
         return self
 
     def add(self) -> ScenarioPanel:
-        """Add a writer, a fault, or a group of readers to the section that is shown; what it requires is filled in."""
+        """Add a writer, a fault, or a reader group to the visible section; required fields are filled in."""
         if self._edit(None, lambda: with_part(self.scenario, self._view.section.value)):
             self._view.part.index = len(self._view.part.options) - 1
         return self
 
     def remove(self) -> ScenarioPanel:
-        """Take out the writer, the fault or the group of readers that is shown."""
+        """Remove the visible writer, fault or reader group."""
         section, index = self._view.section.value, self._view.part.index
         if index is None:
             raise ScenarioError(f"The section {section} shows nothing to remove.", remedy="show another section.")
@@ -121,12 +120,12 @@ class ScenarioPanel:
         return self
 
     def write(self, yaml: str) -> ScenarioPanel:
-        """Take the scenario from a text of YAML; its mistakes are listed with their lines."""
+        """Read the scenario from YAML text; its mistakes are listed with their lines."""
         self._view.text.value = yaml
         return self
 
     def open(self, example: str) -> ScenarioPanel:
-        """Go on with a scenario that comes with wmlab, as "clock_skew".
+        """Open a scenario that comes with wmlab, such as "clock_skew".
 
         Raises `ScenarioError` for another name.
         """
@@ -137,11 +136,11 @@ class ScenarioPanel:
         return self
 
     def undo(self) -> ScenarioPanel:
-        """Take back the mistakes, or else the last change."""
+        """Undo the mistakes or, without mistakes, the last change."""
         return self._go_to(self._index if self.mistakes else self._index - 1)
 
     def redo(self) -> ScenarioPanel:
-        """Make the change again that was taken back."""
+        """Redo the change that was undone."""
         return self._go_to(self._index + 1)
 
     def picture(self, name: str) -> ScenarioPanel:
@@ -153,7 +152,7 @@ class ScenarioPanel:
         return self._choose(self._view.reader, reader)
 
     def keep(self) -> ScenarioPanel:
-        """Keep the run, and compare it with the others that were kept; each is called by what differs."""
+        """Keep the run, and compare it with the other kept runs; each is named by its differences."""
         if (recording := self._run_of_form()) is None:
             return self
         same = (
@@ -173,7 +172,7 @@ class ScenarioPanel:
         return self._say(f"Kept as “{names[-1]}”. Keep another run to compare the two.")
 
     def check(self) -> ScenarioPanel:
-        """Check the invariants of the run; the verdicts go when the scenario changes."""
+        """Check the invariants of the run; the verdicts disappear when the scenario changes."""
         if (recording := self._run_of_form()) is None:
             return self
         self._say("Checking the run …")
@@ -382,7 +381,7 @@ class ScenarioPanel:
 
 
 def panel(scenario: StreamScenario) -> ScenarioPanel:
-    """The options of the scenario as widgets; every change records and redraws.
+    """Show the options of the scenario as widgets; every change records and redraws.
 
     Raises `ScenarioError` for anything but a scenario of streams.
     """

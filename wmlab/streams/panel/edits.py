@@ -1,4 +1,4 @@
-"""What an edit of the form makes of a scenario: another scenario, or its mistakes as `Problems`."""
+"""The result of an edit in the form: another scenario, or its mistakes as `Problems`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that the panel offers, by the part of a scenario that they are of: what they are called, what they do.
+"""The options that the panel offers, by the part of a scenario to which they belong: their labels and limits.
 
 All else about an option comes from the annotation of its field, in `fields`. What is not offered is YAML.
 """

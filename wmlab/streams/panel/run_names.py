@@ -1,4 +1,4 @@
-"""Kept runs: in what their scenarios differ, in words, and what each is called for it."""
+"""Kept runs: the differences of their scenarios in words, and the names of the runs."""
 
 from __future__ import annotations
 

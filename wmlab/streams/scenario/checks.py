@@ -1,4 +1,4 @@
-"""Mistakes of a scenario that no single field shows: names nobody has, and actions that cannot be carried out."""
+"""Mistakes of a scenario that no single field shows: unknown names, and actions that cannot be executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clock of a node shows: simulated time with its skew, its drift, and the steps of the script."""
+"""The clock of a node: simulated time with its skew, its drift, and the steps of the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network between the nodes: how long messages take, and what may become of them.
+"""The network between the nodes: how long messages take, and how they can be lost, repeated or reordered.
 
 Two kinds of message. A call, such as a noted time, is on its own: it may be lost, delivered twice, or overtaken. What
 travels on a connection, appends and their acknowledgements above all, arrives once and in order; a loss shows there
@@ -21,12 +21,12 @@ namespace(__name__)
 class Network:
     """Delay, loss, duplication and reordering of messages; every one of them off by default.
 
-    `delay` is the one-way time of a message to or from a writer (None: the scenario's `latency_ms`), and of what a
-    reader reads. `inside` is that of one between controllers, stores and the coordination service.
-    `loss`, `duplication` and `reordering` are the shares of calls that are lost, delivered twice, or held back by
-    `reordering_ms` so that later ones overtake them; messages on a connection are sent again after 200 ms
-    instead of being lost. `keep_messages` records every message in the table `messages`; it is off by default because
-    there are two for every batch of events.
+    `delay` is the one-way time of a message to or from a writer (None: the scenario's `latency_ms`), and of a reader's
+    reads. `inside` is the one-way time of messages between controllers, stores and the coordination service. `loss`,
+    `duplication` and `reordering` are the shares of calls that are lost, delivered twice, or held back by
+    `reordering_ms` so that later ones overtake them; messages on a connection are sent again after 200 ms instead of
+    being lost. `keep_messages` records every message in the table `messages`; it is off by default because there are
+    two for every batch of events.
     """
 
     _: KW_ONLY

@@ -1,4 +1,4 @@
-"""Noting policies: which time a writer notes, given what it knows.
+"""Noting policies: which time a writer notes, from its own state.
 
 A noted time T promises that the writer will not write an event older than T any more. Each policy keeps that
 promise under its own condition. PDP-33 leaves the choice to the application ("Introduction"; "Event Writer API
@@ -40,7 +40,7 @@ class LastEventTime:
 
 @tagged
 class MaxMinusSlack:
-    """The latest acknowledged event time less `slack_ms`. Keeps the promise while disorder stays below the slack."""
+    """The latest acknowledged event time minus `slack_ms`. Keeps the promise while disorder stays below the slack."""
 
     slack_ms: Ms
 
@@ -49,9 +49,9 @@ class MaxMinusSlack:
 class Compute:
     """The time that the application computes, by an expression or a Python function of a dict; None: no time.
 
-    It knows, each None if there is none: `clock`, what the writer's clock shows; `earliest_open`, the time of the
-    earliest event that is not acknowledged; `last_event_time` and `max_event_time` of the acknowledged ones. Whether it
-    keeps the promise is up to the application.
+    The available values, each None if there is none: `clock`, what the writer's clock shows; `earliest_open`, the time
+    of the earliest event that is not acknowledged; `last_event_time` and `max_event_time` of the acknowledged ones.
+    Whether it keeps the promise is up to the application.
     """
 
     time: Annotated[Any, BeforeValidator(rule_over("clock", "earliest_open", "last_event_time", "max_event_time"))]

@@ -111,21 +111,22 @@ class Stream:
     `name` may have a scope, "scope/stream". `segments` is how many segments it is created with, of equal key ranges; a
     `script.Scale` changes that during a run. The stream is in the bucket of the hash of its fully qualified name; one
     without a scope is in the scope "scope" (PDP-33, "Distributing Streams Across Controller Instances").
-    `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
+    `timestamp_aggregation_timeout_ms` is how long a cycle waits for a silent writer (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
     Pravega does (PDP-33, "Periodic Watermark Workflow": not included "after starting a new generation"); `last_note`
-    counts from its last noted time (PDP-33, "Config Changes"), so that a writer which goes on noting old times is
-    waited for as long (I10); `earlier` follows both sentences: from whichever of the two comes first.
-    `forgets`: of the writers that shut down or were silent for the timeout only those `behind` the lower bound, as
-    Pravega does, which keeps the upper bound at or above all noted times; or `all` (PDP-33, "Config Changes": "will be
-    forgotten", and "Internal Changes": "no longer needs to be considered"), which may break that promise (I2, I11).
+    counts from its last noted time (PDP-33, "Config Changes"), so the cycle waits for a writer as long as it keeps
+    noting old times (I10); `earlier` follows both sentences: it counts from whichever of the two comes first.
+    `forgets`: of the writers that shut down or were silent for the timeout, which ones are dropped. `behind`: only
+    those at or behind the lower bound, as in Pravega, which keeps the upper bound at or above all noted times. `all`
+    (PDP-33, "Config Changes": "will be forgotten", and "Internal Changes": "no longer needs to be considered"): all of
+    them, which may break that promise (I2, I11).
     `cycles`: `while_noted` runs the watermark cycle from the first noted time until a cycle finds no writer left, as
     Pravega does; `unconditional` runs it from the creation of the stream to its deletion (PDP-33, "Distributing Streams
     Across Controller Instances" and "Periodic Watermark Workflow").
     `start_delay_ms`: the delay of the first cycle for this stream (PDP-33, "Config Changes"); None: that of the
     controllers.
-    `expected_writers`: the first watermark waits until that many writers have noted a time, so that the writer that
-    starts first does not make the time alone; at most one timeout from the first cycle that finds too few (PDP-33,
+    `expected_writers`: the first watermark waits until that many writers have noted a time, so that the first writer
+    does not decide the time alone; it waits at most one timeout, from the first cycle that finds too few (PDP-33,
     "Periodic Watermark Workflow": "to give time for all Writers to be started").
     `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
     (PDP-33 in the wiki, "Config changes").
@@ -136,10 +137,10 @@ class Stream:
     `cut_algorithm`: `sound`; `pravega`, as shipped; or `document`, the pseudo-code as written (PDP-33, "Watermark
     Computation"), without the previous cut. The latter two depend on the `visit_order`, and their cuts can move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
-    `null_without_writers`: where no writer is known, readers get null (PDP-33, "Config Changes"); otherwise the bounds
-    of the last watermark stay, as in Pravega.
-    `acks_carry_offset=False`: an older server whose answers to appends and merges do not say how long the segment is;
-    that is noticed, and the length is asked for (PDP-33, "Internal Changes").
+    `null_without_writers`: while no writer is known, readers get null (PDP-33, "Config Changes"); otherwise they keep
+    the bounds of the last watermark, as in Pravega.
+    `acks_carry_offset=False`: an older server whose answers to appends and merges do not contain the length of the
+    segment; the client notices this and requests the length (PDP-33, "Internal Changes").
     `commit_without_time`: what committing without a time notes: nothing; the minimum long, as Pravega does since
     PR 6283; or zero, as it did in issue 4291.
     `txn_marks`: one mark for each writer and batch of commits, with the largest time; or one for each transaction,
@@ -148,10 +149,10 @@ class Stream:
     `committer`: the controller that commits the transactions: `by_hash`, one drawn by the stream's name, for as long as
     its session lasts; `leader`, the one that owns the stream's bucket (PDP-33, "Controller Changes": it may be useful
     that the aggregating instance is the one that manages transactions).
-    `commit_order`: transactions are committed in the order in which that was asked for; or, `by_id`, in one that has
-    nothing to do with it, as in Pravega issue 3420.
-    `empty_mark_after_roll`: a commit that is tried again after a rolling transaction notes an empty position, as
-    Pravega does, instead of where the segments end.
+    `commit_order`: transactions are committed in the order of the commit requests, or, with `by_id`, in an unrelated
+    order, as in Pravega issue 3420.
+    `empty_mark_after_roll`: a commit that is tried again after a rolling transaction notes an empty position, as in
+    Pravega, instead of the end of the segments.
     """
 
     name: StreamName = "stream"
@@ -241,12 +242,12 @@ class WriterPart:
 class EventWriter(WriterPart):
     """A writer of events that notes the time.
 
-    `name` is what marks, tables and charts call it. Its load is either synthetic, or the events of a real `trace` (a
+    `name` is its name in marks, tables and charts. Its load is either synthetic, or the events of a real `trace` (a
     name or a file) whose writer has this writer's name, each sent when it arrived. A synthetic load has `rate_per_s`
     events a second, which happen at random. Its events have their keys in the range `keys`. An event is sent after an
     exponential delay of mean `delay_mean_ms`. Events are sent in batches every `batch_ms`. An event is `event_bytes`
-    long besides an 8-byte header. The writer begins `starts_ms` after the scenario. `clock` is the clock that it goes
-    by, which may be ahead, behind or drift.
+    long besides an 8-byte header. The writer begins `starts_ms` after the scenario. `clock` is the writer's clock,
+    which may be ahead, behind or drift.
 
     `event_time` is the application's meaning of time (PDP-33, "Introduction"): an expression over `clock`, what the
     writer's clock showed when an event happened, or a Python function of a dict with it; None: the clock itself, in ms.
@@ -255,14 +256,14 @@ class EventWriter(WriterPart):
 
     Every `note_every_ms` the application notes the time (None: it never notes by itself). `noting` chooses which time
     it notes. It is noted under `writer_id`; noting without an id (None) is an error, which is recorded. With
-    `flush_before_note` all that was given to the writer is acknowledged before the time goes to the controller; Pravega
+    `flush_before_note`, all events given to the writer are acknowledged before the time goes to the controller; Pravega
     does not flush. With `automatically_note_time` the writer itself notes its clock every `automatic_note_period_ms`,
-    and the application may not (PDP-33, "Config Changes"). With `auto_note_survives_close` nobody stops that when the
+    and the application may not (PDP-33, "Config Changes"). With `auto_note_survives_close`, this does not stop when the
     writer is closed (Pravega issue 4218). `processes` share the writer's id and load; the second one is called `w1/2`.
-    `probe_on_seal`: a writer that meets the seal of a segment sends an empty append to all others, as Pravega's client
-    does, and so meets their seals too. Without, it stays in a sealed segment until it writes there: the position with
-    segments 1 and 2 in the example of PDP-33, "Watermark Computation". `stream` names the stream it writes to; None:
-    the only one.
+    `probe_on_seal`: a writer that finds a segment sealed sends an empty append to all others, as Pravega's client does,
+    and so finds their seals, too. Without it, a sealed segment stays in the writer's position until it writes there:
+    the position with segments 1 and 2 in the example of PDP-33, "Watermark Computation". `stream` names the stream it
+    writes to; None: the only one.
     """
 
     _: KW_ONLY
@@ -276,7 +277,7 @@ class EventWriter(WriterPart):
 
 @value
 class TransactionalWriter(WriterPart):
-    """A writer whose events are seen when their transaction is committed (PDP-33, "Event Writer API Changes").
+    """A writer whose events become visible when their transaction is committed (PDP-33, "Event Writer API Changes").
 
     Every `every_ms` it begins a transaction. It commits one `open_ms` later (None: when the next one begins). With
     `open_ms` up to `every_ms` transactions do not overlap, and one that is late delays the next; with more they do.
@@ -284,9 +285,8 @@ class TransactionalWriter(WriterPart):
     without a `writer_id`, whose attempt is recorded as an error (Pravega issue 4222). With `automatically_note_time`
     every commit notes the writer's clock, and committing with a given time is an error.
 
-    The controller takes up the commit `commit_latency_ms` after the request. When the writer dies, the controller
-    aborts what it left open after `lease_ms`, Pravega's transaction timeout. The other fields are those of
-    `EventWriter`.
+    The controller starts the commit `commit_latency_ms` after the request. If the writer dies, the controller aborts
+    its open transactions after `lease_ms`, Pravega's transaction timeout. The other fields are those of `EventWriter`.
     """
 
     _: KW_ONLY
@@ -301,52 +301,51 @@ class TransactionalWriter(WriterPart):
 class ReaderGroup:
     """A group of readers that share the segments of the stream.
 
-    `name` is what tables and charts call the group, and its readers after it. `readers` is how many it starts with,
-    called `readers-0` and so on. Each reader reads up to `rate_per_s` events a second (None: as fast as they come). The
-    group starts `starts_ms` after the scenario. Every `publish_every_ms` a reader publishes its position and looks at
-    its time window.
+    `name` is the name of the group in tables and charts; its readers are named after it. `readers` is how many it
+    starts with, called `readers-0` and so on. Each reader reads up to `rate_per_s` events a second (None: as fast as
+    they come). The group starts `starts_ms` after the scenario. Every `publish_every_ms` a reader publishes its
+    position and reads its time window.
 
-    How time windows come about:
+    These fields decide how time windows are computed:
 
     - `read_side`: `implementation`, the group shares offsets and each reader compares them with the marks (upstream
-      `WatermarkReaderImpl`); `document`, the group shares a map from reader to the time it passed, and the lower
-      bound is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of
-      those that the readers have for their segments. What a reader gives up holds the group at the time that it had
-      passed, and who joins begins with the time of the group. Checkpoints carry the offset in the marks segment.
+      `WatermarkReaderImpl`); `document`, the group shares a map from reader to the time it passed, and the lower bound
+      is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of those that
+      the readers have for their segments. A released segment holds the group at the time that its reader had passed,
+      and a joining reader begins with the time of the group. Checkpoints carry the offset in the marks segment.
     - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
       when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
-      (PDP-33, "Client Changes": "Every time a Reader advances beyond a streamCut"). In the latter it reads every
-      `read_every_ms` and publishes as before, so the map may be ahead of the published positions; a segment that it has
-      read to its end stays its own, with its entry in the map, until it looks at the group again and may take what
-      follows.
-    - `half_windows`: a window may have one bound only, as upstream: before the first mark it has no lower one, ahead of
-      all marks no upper one. False: it has both, or none (PDP-33, "Event Reader API Changes": "or null if one cannot
-      be established"), so a reader that has read everything sees no window.
-    - `time_windows`: False, nobody looks at the marks.
-    - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
-      only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
-      time.)
+      (PDP-33, "Client Changes": "Every time a Reader advances beyond a streamCut"). With `on_passing`, it reads every
+      `read_every_ms` and publishes as before, so the map may be ahead of the published positions. A finished segment
+      stays with the reader, with its entry in the map, until the reader polls the group again and may take the
+      successors.
+    - `half_windows`: a window may have only one bound, as in Pravega: it has no lower bound before the first watermark,
+      and no upper bound after all watermarks. False: it has both, or none (PDP-33, "Event Reader API Changes": "or null
+      if one cannot be established"), so a reader that has read everything sees no window.
+    - `time_windows`: if False, readers do not read the watermarks.
+    - `tracker_ms`: how long a reader works on one position, in the background; of the positions that arrive meanwhile,
+      only the last one is used. (In the document's design a reader compares when it publishes, and that takes no time.)
 
     - `read_latency_ms`: one-way delay of reading events and marks from the segment store (PDP-33, "Client Changes":
-      "Each reader needs to read from the mark Segment"). At each step a reader asks for what follows in all its
-      segments, and in the marks when it looks at them, and goes on when it has all answers; a loss costs a
-      retransmission, and a partition stops it. None: what the scenario's `network` says of delay and loss; where that
-      says nothing, reading takes no time, and no messages.
+      "Each reader needs to read from the mark Segment"). At each step, a reader requests the next events of all its
+      segments, and the watermarks if it needs them, and continues when it has all answers. A loss costs a
+      retransmission, and a partition stops the reader. None: the delay and loss of the scenario's `network`; without
+      these, reading takes no time and no messages.
 
-    How the state is shared:
+    These fields decide how the state is shared:
 
-    - `publish_timer`: `fixed`, everything happens every `publish_every_ms`; `pravega`, events are read every
-      `read_every_ms`, the shared state is looked at every `group_refresh_ms`, and at such a moment a reader publishes
-      if it has acquired a segment or if (readers + 1) times `publish_every_ms` have gone by since it last did (upstream
+    - `publish_timer`: with `fixed`, everything happens every `publish_every_ms`. With `pravega`, a reader reads events
+      every `read_every_ms` and polls the shared state every `group_refresh_ms`. At such a poll it publishes if it has
+      acquired a segment, or if (readers + 1) times `publish_every_ms` have passed since it last did (upstream
       `ReaderGroupStateManager`).
-    - `state_latency_ms`: one-way delay to the shared state; None: that of the scenario's network. It is changed by
-      compare-and-set: with a delay a reader may find it changed, and tries again.
-    - `rebalance`: which readers give segments back to those with less. `segments` counts them, once the members have
-      changed; `bytes` sums what remains to be read; `time` sums how far segments are behind the last mark (PDP-33,
-      "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are left alone.
+    - `state_latency_ms`: one-way delay to the shared state; None: the delay of the scenario's network. Readers change
+      the state by compare-and-set: with a delay, a reader may find that it has changed, and tries again.
+    - `rebalance`: which readers release segments for others with less work. `segments` counts segments, after the
+      members have changed; `bytes` sums the unread bytes; `time` sums how far segments are behind the last watermark
+      (PDP-33, "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are ignored.
     - `starting_time`: begin at the stream cut that the watermark index has for a time, or at the head if there is none
       (PDP-33, "Future Possibilities"); `starting_checkpoint`: begin where another group was at a checkpoint or stream
-      cut. With either its readers go on in the marks segment from there on.
+      cut. With either, its readers continue in the marks segment from there.
 
     `stream` names the stream that the group reads; None: the only one. A group that reads several names them all in
     `streams` instead: it has one state and one set of readers, and a time window for each stream. It does not come
@@ -417,23 +416,22 @@ class Controllers:
     """The controllers: any of them judges a noted time; the owner of a stream's bucket runs its watermark cycle.
 
     There are `count` of them, called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`. A
-    controller that sends nothing for `session_timeout_ms` loses its session and with it its buckets, whether it notices
-    or not. `distribution`: with `even` the elected distributor spreads the buckets evenly over the controllers when one
+    controller that sends nothing for `session_timeout_ms` loses its session and its buckets, even if it does not
+    notice. `distribution`: with `even` the elected distributor spreads the buckets evenly over the controllers when one
     joins or goes, at most every `redistribute_every_ms`; with `contest`, the document's way, each controller tries to
     take every free bucket, one every 10 ms in an order of its own, and keeps what it gets, so that one that joins later
     finds nothing free (Pravega issue 6663).
 
     A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's
     intentional delay). Each later watermark cycle runs `period_ms` after the one before has ended, plus up to
-    `period_jitter_ms`.
-    `contact` says which controller a writer calls next: all in turn (`round_robin`), any (`random`), or the one that it
-    called before (`sticky`) until that fails: it has left, refuses, or cannot reach its store. Then it draws another
-    one. PDP-33 wants no "affinity requirements for writers", so
-    the bounds must not depend on it. `clocks` are the clocks of the first controllers, which they
-    measure a writer's silence with; the others have an exact one.
+    `period_jitter_ms`. `contact` says which controller a writer calls next: all in turn (`round_robin`), any one
+    (`random`), or the previous one (`sticky`) until it fails. A controller fails if it has left, refuses, or cannot
+    reach its store; then the writer draws another one. PDP-33 wants no "affinity requirements for writers", so the
+    bounds must not depend on it. `clocks` are the clocks by which the first controllers measure a writer's silence; the
+    others have an exact clock.
 
-    `double_work_entry`: a stream that leaves its bucket and comes back within a period is worked on twice as often
-    from then on, as in Pravega, where the old entry of the work queue survives (upstream `BucketService`).
+    `double_work_entry`: a stream that leaves its bucket and returns within a period runs twice as many cycles from then
+    on, as in Pravega, where the old entry in the work queue survives (upstream `BucketService`).
 
     Source: PDP-33, "Distributing Streams Across Controller Instances"; upstream `BucketManager`, `BucketService`.
     """

@@ -63,14 +63,14 @@ NAMESPACES: Final = {
 
 @value
 class StreamScenario(ScenarioFields):
-    """A stream or several, who writes and reads them, and what happens to them.
+    """One or several streams, their writers and readers, and the faults that happen to them.
 
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own. `name` is
-    what recordings and tables call the scenario. `duration_ms` is how long the run lasts, in simulated time. `start_ms`
-    is the clock at the start, zero or, for a real trace, a moment in milliseconds since 1970. All randomness comes from
-    `seed`. `latency_ms` is the one-way delay of every message to or from a writer, unless `network` has another.
-    `rules` sets all options in which the design, the implementation and sound rules differ, unless a part sets them
-    itself; `options` shows what is in effect. The same scenario always gives the same recording.
+    the name of the scenario in recordings and tables. `duration_ms` is how long the run lasts, in simulated time.
+    `start_ms` is the clock at the start, zero or, for a real trace, a moment in milliseconds since 1970. All randomness
+    comes from `seed`. `latency_ms` is the one-way delay of every message to or from a writer, unless `network` has
+    another. `rules` sets all options in which the design, the implementation and sound rules differ, unless a part sets
+    them itself; `options` shows what is in effect. The same scenario always gives the same recording.
     """
 
     rule_table = RULE_TABLE
@@ -81,7 +81,7 @@ class StreamScenario(ScenarioFields):
         return problems_across(self)
 
     def followed_by_quiet(self, quiet_ms: int) -> Self:
-        """The same scenario, which goes on for `quiet_ms` (ms) in which all its writers are silent."""
+        """The same scenario, extended by `quiet_ms` (ms) in which all its writers are silent."""
         if not quiet_ms:
             return self
         # Who is silent by then stays so.

@@ -1,4 +1,4 @@
-"""Everything that can be made to happen in a run, as values.
+"""The actions of a script, as values: faults, scales, and everything else that can happen in a run.
 
 Times are milliseconds after the start of the scenario. `stream` names a stream; None is the first one of the scenario.
 What was stopped starts again after `restart_after_ms`; None: never.
@@ -103,7 +103,7 @@ ControllerPoint = Literal[CyclePoint, CommitPoint, ScalePoint]
 
 @action
 class CrashController(Timed):
-    """Stop a controller without a word: at once, or when its cycle, its commits or its scale next come to `point`.
+    """Crash a controller: at once, or when its cycle, its commits or its scale next reach `point`.
 
     Its session lives on until it times out, and only then others take over its buckets and its commits.
     """
@@ -116,9 +116,9 @@ class CrashController(Timed):
 
 @action
 class PauseController(Timed):
-    """Freeze a controller for `for_ms`, at once or when it next comes to `point`, as in `CrashController`.
+    """Freeze a controller for `for_ms`, at once or when it next reaches `point`, as in `CrashController`.
 
-    Then it goes on. A pause longer than the session timeout costs it its session, which it learns after it has gone on.
+    Then it continues. In a pause longer than the session timeout it loses its session, but notices only afterwards.
     """
 
     for_ms: Period
@@ -129,9 +129,9 @@ class PauseController(Timed):
 
 @action
 class ExpireSession(Timed):
-    """The coordination service ends a controller's session; the controller works on for `notice_after_ms`.
+    """The coordination service ends a controller's session; the controller continues to work for `notice_after_ms`.
 
-    Others may own its buckets meanwhile: two leaders. When it notices, it starts its services again.
+    Meanwhile others may own its buckets, so there are two leaders. When it notices, it restarts its services.
     """
 
     controller: str = "leader"
@@ -141,7 +141,7 @@ class ExpireSession(Timed):
 
 @action
 class LoseBucketOwner(Timed):
-    """The owner of a stream's bucket gives it up, and nobody can take it for `for_ms`."""
+    """The owner of a stream's bucket gives it up, and no controller can take it for `for_ms`."""
 
     for_ms: Period
     stream: str | None = None
@@ -154,14 +154,14 @@ class AddController(Timed):
 
 @action
 class RemoveController(Timed):
-    """A controller leaves in good order: it gives up its buckets and ends its session."""
+    """A controller leaves properly: it gives up its buckets and ends its session."""
 
     controller: str
 
 
 @action
 class LoseMarksSegment(Timed):
-    """The marks segment of a stream cannot be found for `for_ms`; its content is there again afterwards."""
+    """The marks segment of a stream is unavailable for `for_ms`; afterwards its content is there again."""
 
     for_ms: Period
     stream: str | None = None
@@ -171,7 +171,7 @@ class LoseMarksSegment(Timed):
 class TruncateMarks(Timed):
     """The marks segment is truncated; only its newest `keep` entries stay.
 
-    Nobody does that in the real system. With `keep` 0 the mark pointer lies before the start, and no cycle succeeds.
+    The real system never does this. With `keep` 0 the mark pointer lies before the start, and no cycle succeeds.
     """
 
     keep: Annotated[int, Field(ge=0, le=10**9, strict=True)] = 1
@@ -198,10 +198,10 @@ SegmentOffsets = Annotated[
 
 @action
 class CrashWriter(Timed):
-    """Stop a writer without a word; it notes and writes nothing until it restarts, if it does.
+    """Crash a writer; it notes and writes nothing until it restarts, if it does.
 
-    `backlog` says what becomes of events that happened but were not sent when it restarts: `lost` with the
-    process, or `kept` by their source and sent at once.
+    `backlog` says what happens to unsent events when it restarts: they are `lost` with the process, or `kept` by their
+    source and sent at once.
     """
 
     writer: str
@@ -211,7 +211,7 @@ class CrashWriter(Timed):
 
 @action
 class SilenceWriter(Timed):
-    """A writer goes on writing but notes no time for `for_ms`, or until the end when that is None."""
+    """A writer continues to write but notes no time for `for_ms`, or until the end if that is None."""
 
     writer: str
     for_ms: Period | None = None
@@ -232,11 +232,11 @@ class NoteTime(Timed):
 
 @action
 class ShutDownWriter(Timed):
-    """Close a writer gracefully: what it has is written and acknowledged, then it tells a controller that it leaves.
+    """Close a writer properly: its events are written and acknowledged, and then it tells a controller that it leaves.
 
-    With `last_note` it notes the time once more before that; without, no mark covers what it wrote after its last
-    note, and that may come late. The call is that of PDP-33, "Internal Changes"; Pravega's client does not make it.
-    A transactional writer commits what is open and waits until that is done. `backlog` is as in `CrashWriter`.
+    With `last_note` it notes the time once more before that. Without it, no mark covers the events after its last note,
+    and they may be late. The call is that of PDP-33, "Internal Changes"; Pravega's client does not make it. A
+    transactional writer commits its open transactions and waits for them. `backlog` is as in `CrashWriter`.
     """
 
     writer: str
@@ -247,9 +247,9 @@ class ShutDownWriter(Timed):
 
 @action
 class MarkIdle(Timed):
-    """A writer says that it is idle and notes nothing for `for_ms`, or until the end when that is None.
+    """A writer reports that it is idle and notes nothing for `for_ms`, or until the end if that is None.
 
-    It goes on writing. Its next noted time lets it take part again (Pravega issue 7387, `markIdle`).
+    It continues to write. From its next noted time on, it counts again (Pravega issue 7387, `markIdle`).
     """
 
     writer: str
@@ -258,11 +258,11 @@ class MarkIdle(Timed):
 
 @action
 class DuplicateWriter(Timed):
-    """A second process starts under the same writer id while the first one goes on noting (PDP-33, "Metadata").
+    """A second process starts under the same writer id while the first one keeps noting (PDP-33, "Metadata").
 
-    That is what happens when a partitioned writer is replaced: to the network the new process is a node of its own,
-    so a partition of the first one leaves it alone. `load` says who writes the events that happen from then on: the
-    new process alone (`moves`), or both (`copied`). It is called after its writer, `w1/2`.
+    This happens when a partitioned writer is replaced. To the network, the new process is a separate node, so a
+    partition of the first one does not affect it. `load` says which process writes the events from then on: only the
+    new one (`moves`), or both (`copied`). The process is named after its writer, `w1/2`.
     """
 
     writer: str
@@ -274,15 +274,15 @@ _AnyWriter = TypeVar("_AnyWriter", bound=WriterPart)
 
 @action
 class UpgradeWriter(Timed):
-    """A writer is closed in order and starts again at once with another client; nothing that happens meanwhile is lost.
+    """A writer shuts down properly and starts again at once with another client; no event is lost meanwhile.
 
-    So a fleet migrates while it writes (PDP-33, "Compatibility and Migration"). An old client knows no `writer_id` and
-    notes nothing: `EventWriter(writer_id=None, note_every_ms=None)`, or a transactional writer with `noting.Never()`.
-    The fields are those that the writer has from then on, by default of a client that notes its earliest open event
-    every second; an old client's values take it back. `noting` is which time it notes then. With
+    In this way a fleet migrates while it writes (PDP-33, "Compatibility and Migration"). An old client has no
+    `writer_id` and notes nothing: `EventWriter(writer_id=None, note_every_ms=None)`, or a transactional writer with
+    `noting.Never()`. The fields are those that the writer has from then on, by default of a client that notes its
+    earliest open event every second; an old client's values take it back. `noting` is which time it notes then. With
     `automatically_note_time` it notes by itself, and not when the application asks. A transactional writer notes when
-    it commits, whatever `note_every_ms` says. Nobody is told that the old client leaves: if it had an id that the new
-    one does not have, its last mark is there until the timeout.
+    it commits, whatever `note_every_ms` says. No controller learns that the old client leaves: if it had an id that the
+    new one does not have, its last mark stays until the timeout.
     """
 
     writer: str
@@ -320,10 +320,10 @@ CommitTime = Annotated[int | Literal["policy"] | None, BeforeValidator(_time_or_
 
 @action
 class CommitTransaction(Timed):
-    """Commit a transaction now, whatever its writer had planned.
+    """Commit a transaction now, regardless of its writer's plan.
 
-    `time` is the time of `commit(time)`: what the writer's noting policy says, a given time, or None for `commit()`.
-    Committing one that is not open is an error, which is recorded.
+    `time` is the time of `commit(time)`: the time of the writer's noting policy, a given time, or None for `commit()`.
+    Committing a transaction that is not open is an error, which is recorded.
     """
 
     writer: str
@@ -333,9 +333,9 @@ class CommitTransaction(Timed):
 
 @action
 class AbortTransaction(Timed):
-    """Abort a transaction now; nobody ever sees its events.
+    """Abort a transaction now; its events never become visible.
 
-    `backlog` says what becomes of them: `lost`, or `kept` by their source and written in the next transaction.
+    `backlog` says what happens to them: they are `lost`, or `kept` by their source and written in the next transaction.
     """
 
     writer: str
@@ -345,9 +345,9 @@ class AbortTransaction(Timed):
 
 @action
 class WriteInTransaction(Timed):
-    """Write in a transaction now what the writer was given so far, without waiting for its batch.
+    """Write the writer's pending events to a transaction now, without waiting for the batch.
 
-    Writing in one that is not open is an error, which is recorded; what was to be written goes into the next open one.
+    Writing to a transaction that is not open is an error, which is recorded; the events go into the next open one.
     """
 
     writer: str
@@ -377,10 +377,10 @@ class LoseMergeReply(Timed):
 
 @action
 class CrashCommitHandler(Timed):
-    """The handler of a stream's commits fails the next time it comes to `point`; the batch is tried again later.
+    """The handler of a stream's commits fails the next time it reaches `point`; the batch is tried again later.
 
-    Its controller goes on: `CrashController(controller="committer", point=...)` takes that down too, and another one
-    commits once the session has ended.
+    Its controller continues. `CrashController(controller="committer", point=...)` crashes the controller, too, and
+    another one commits once the session has ended.
     """
 
     point: CommitPoint = "after_merge"
@@ -395,10 +395,10 @@ class CrashCommitHandler(Timed):
 class Partition(Timed):
     """Nothing passes between `a` and `b` for `for_ms`, or until the end when that is None.
 
-    Each side is a node (a writer, a reader such as `readers-0`, a controller such as `controller-0`,
-    `segment-store`, `metadata-store`, `coordinator`) or all of a kind: `writers`, `readers`, `controllers`. Calls
-    sent meanwhile are lost, or with `calls="held"` arrive when it ends; what is on a connection always waits. A
-    controller that stays cut off from the coordinator loses its session and does not notice before the end.
+    Each side is a node (a writer, a reader such as `readers-0`, a controller such as `controller-0`, `segment-store`,
+    `metadata-store`, `coordinator`) or all of a kind: `writers`, `readers`, `controllers`. Calls sent meanwhile are
+    lost, or with `calls="held"` arrive when it ends; messages on a connection always wait. A controller that stays cut
+    off from the coordinator loses its session and does not notice before the end.
     """
 
     a: str
@@ -415,8 +415,8 @@ class Partition(Timed):
 class StoreUnavailable(Timed):
     """A store refuses everything for `for_ms`.
 
-    `store` says which one. `writer_marks`: no note can be judged and no cycle run; `segment_metadata`: no cycle can
-    compute a cut; `marks_segment`: no cycle can read or extend the log, and readers learn of nothing new.
+    `store` names the store. `writer_marks`: no note can be judged and no cycle run; `segment_metadata`: no cycle can
+    compute a cut; `marks_segment`: no cycle can read or extend the log, and readers see no new watermarks.
     """
 
     for_ms: Period
@@ -455,13 +455,14 @@ class Scale(Timed):
     """Seal segments and open new ones over the same key space (PDP-33, "Watermark Computation", the example).
 
     `seal` names open segments as `number@epoch`; after a rolling transaction the copy of the same number is meant.
-    `into` is how many equal parts their key space becomes, one to merge, for which the sealed segments must be
-    neighbours in key space; or it lists the new key ranges, exactly, as "0..3/5" or "0.3..0.6".
+    `into` is the number of equal parts into which their key space is divided; 1 merges the sealed segments, which must
+    be neighbours in key space. Or it lists the exact new key ranges, as "0..3/5" or "0.3..0.6".
 
     None for `seal_every_ms`: all are sealed at one moment. Otherwise they are sealed one by one in the order of `seal`,
     that long after one another, by the controller that also commits transactions (`committer`): "0 is sealed but 1 may
-    still be open". If it crashes or cannot reach a store, the scale is half done until it, or the controller that takes
-    over, goes on. Meanwhile commits and other changes of the stream's segments wait (upstream `ScaleOperationTask`).
+    still be open". If it crashes or cannot reach a store, the scale stays half finished until it, or the controller
+    that takes over, continues. Meanwhile commits and other changes of the stream's segments wait (upstream
+    `ScaleOperationTask`).
     """
 
     seal: Annotated[tuple[str, ...], Field(min_length=1), EACH_ONCE]
@@ -488,14 +489,14 @@ class TruncateStream(Timed):
 
 @action
 class SealStream(Timed):
-    """All segments are sealed and nothing follows them; a writer stops when an append is refused."""
+    """All segments are sealed without successors; a writer stops when an append is refused."""
 
     stream: str | None = None
 
 
 @action
 class CreateStream(Timed):
-    """The stream is created then; until then it is not there.
+    """The stream is created at this moment; until then it does not exist.
 
     Its writers, and the groups that read nothing else, begin then, or later if they start later. A stream that was
     deleted is created again (PDP-33, "Distributing Streams Across Controller Instances").
@@ -521,11 +522,11 @@ class DeleteStream(Timed):
 
 @action
 class CrashReader(Timed):
-    """Stop a reader without a word; what it read since it last published is read again by others.
+    """Crash a reader; others read again the events that it read since it last published.
 
-    A group never notices by itself: somebody declares the reader offline, `offline_after_ms` later, and its segments
-    are free from then on. None: nobody does, and its segments hold the group. The next owner of a segment begins at
-    the last checkpoint, or where the reader had taken it over if that is later (upstream `ReaderGroupState`).
+    A group never notices by itself: the application declares the reader offline `offline_after_ms` later, and then its
+    segments are free. None: it is never declared offline, and its segments hold the group. The next owner of a segment
+    begins at the last checkpoint, or where the reader had taken it over if that is later (upstream `ReaderGroupState`).
     With `restart_after_ms` a new reader of that name joins.
     """
 
@@ -544,7 +545,7 @@ class PauseReader(Timed):
 
 @action
 class AddReader(Timed):
-    """A new reader joins the group; it acquires segments as others give them back."""
+    """A new reader joins the group; it acquires segments as others release them."""
 
     reader: Name
     group: str | None = None
@@ -552,17 +553,17 @@ class AddReader(Timed):
 
 @action
 class RemoveReader(Timed):
-    """A reader closes: it releases its segments where it stands and leaves the group."""
+    """A reader closes: it releases its segments at its current position and leaves the group."""
 
     reader: str
 
 
 @action
 class ReleaseSegment(Timed):
-    """A reader gives `segment`, `number@epoch`, back; nobody acquires it for `keep_free_ms`.
+    """A reader releases `segment`, `number@epoch`; no reader acquires it for `keep_free_ms`.
 
-    `stream` says of which stream, for a group that reads several; None: of the first one.
-    Nothing happens if it does not own the segment at that time.
+    `stream` names the stream, for a group that reads several; None: the first one. Nothing happens if it does not own
+    the segment at that time.
     """
 
     reader: str
@@ -581,10 +582,10 @@ class Checkpoint(Timed):
 
 @action
 class TakeStreamCut(Timed):
-    """Take the stream cut of what the group has published, at once and without asking its readers.
+    """Take the stream cut of the group's published position, at once and without asking its readers.
 
-    `name` is what it is called. With `read_side="document"` it has the least offset in the marks segment at which a
-    reader is (PDP-33, "Client Changes", `getStreamCut`). It is kept like a checkpoint: the group can be taken back to
+    `name` is its name. With `read_side="document"` it also has the smallest offset in the marks segment that a reader
+    has reached (PDP-33, "Client Changes", `getStreamCut`). It is stored like a checkpoint: the group can be reset to
     it, and another group can begin there with `starting_checkpoint`.
     """
 

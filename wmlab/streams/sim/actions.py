@@ -132,7 +132,7 @@ class Actions:
             controller.armed.append((action.point, stream, come))
 
     def crash_controller(self, action: script.CrashController) -> None:
-        """Crash a controller now, or when its cycle comes to a point."""
+        """Crash a controller now, or when its cycle reaches a point."""
         world = self.world
 
         def crash(controller: Controller, at: str) -> None:
@@ -150,7 +150,7 @@ class Actions:
         self._at_point("crash", action, crash)
 
     def pause_controller(self, action: script.PauseController) -> None:
-        """Freeze a controller for a while, now or when its cycle comes to a point."""
+        """Freeze a controller for a while, now or when its cycle reaches a point."""
 
         def pause(controller: Controller, at: str) -> None:
             controller.pause_for(action.for_ms)
@@ -627,7 +627,7 @@ class Actions:
         self._record(Incident("lose_merge_reply", "store", "segment store", f"the next {replies} lost"), stream.journal)
 
     def crash_commit_handler(self, action: script.CrashCommitHandler) -> None:
-        """The commit handler fails when it comes to a point, and writes that down then."""
+        """The commit handler fails when it reaches a point, and records it then."""
         stream, point = self.parties.stream(action.stream), action.point.replace("_", " ")
         kind, handler = "crash_commit_handler", "commit handler"
         to_do = f"the commit handler was to crash {point}"

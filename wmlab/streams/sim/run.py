@@ -1,4 +1,4 @@
-"""A scenario through the simulator: streams and parties begin, the clock goes on, the rows become tables."""
+"""Runs a scenario in the simulator: streams and parties begin, the clock advances, the rows become tables."""
 
 from __future__ import annotations
 

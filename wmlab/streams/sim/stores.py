@@ -1,4 +1,4 @@
-"""What the stores of a run keep: the segments, epochs and log of each stream, the marks of writers, the buckets.
+"""The stores of a run: the segments, epochs and log of each stream, the marks of writers, and the buckets.
 
 A sealed segment refuses appends, and an event occupies 8 header bytes and its payload (upstream wire format). A stream
 that is deleted and created again is another stream of the same name: its tables are called `name#2`. The metadata store

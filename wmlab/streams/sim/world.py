@@ -1,4 +1,4 @@
-"""The world of a run: a clock, the messages between its nodes, the stores that may refuse, and what is written down.
+"""The world of a run: a clock, the messages between its nodes, the stores that may refuse, and the journals.
 
 SimPy holds the clock and the queue of what is to come; the rules are in `wmlab.streams.model`, the nodes carry them
 out. Everything that a node does is a coroutine of SimPy; a crash interrupts them all. A node that is paused goes on
