@@ -198,8 +198,7 @@ class Candidates:
         log = Log.of(searched)
         if len(np.unique(log.writer)) < 2:
             return []
-        since = before(log.arrival, log.writer)
-        silences = (log.arrival - since)[since != UNKNOWN]
+        silences = log.silences_ms
         if not len(silences) or not silences.max():
             return [None]
         longest = int(silences.max())

@@ -74,16 +74,14 @@ class Waterline(NamedTuple):
 class Feldera(Strategy[Waterline]):
     """The largest time of all steps before this one, less `lateness`; a step has `rows` records.
 
-    `manual` is a lower limit that the user sets; the larger of both counts (feldera#7159). A waterline is used one step
-    later than it is known (feldera#2216). Native is X.
+    A waterline is used one step later than it is known (feldera#2216). Native is X.
     """
 
     lateness: NotNegativeMs
     rows: Positive = 1
-    manual: int = UNKNOWN
 
     def start(self) -> Waterline:
-        return Waterline(used=self.manual)
+        return Waterline()
 
     def met(self, state: Waterline, x: int, record: Record) -> int:
         return state.used
