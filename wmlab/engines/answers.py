@@ -285,17 +285,18 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
     A text such as "90s" is counted from the log's begin. Raises `EngineError` for a moment before the log.
     """
     reports = log.reports
+    has_plan = not reports.lines[0].get(WITHOUT_PLAN)
     if at_ms is None:
-        known = log.engine == "flink" or reports.until_ms is not None
-        jobs = jobs_of(
+        return jobs_of(
             log.engine,
             log.table,
             log.until_ms,
+            has_plan=has_plan,
+            is_looked_at=log.engine == "flink" or reports.until_ms is not None,
             waits=reports.waits,
             state=reports.state,
             exception=reports.exception,
         )
-        return _with(log, jobs, is_looked_at=known)
     asked_ms = the_moment(at_ms, EngineError, start_ms=log.begin_ms)
     if asked_ms < log.begin_ms:
         raise EngineError(
@@ -303,12 +304,7 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
             remedy=f"give a moment of the log: milliseconds since 1970 from {log.begin_ms} on, or a text such as "
             '"20s", which is counted from its begin.',
         )
-    return _with(log, jobs_of(log.engine, log.table, asked_ms), is_looked_at=True)
-
-
-def _with(log: EngineLog, jobs: Sequence[Job], *, is_looked_at: bool) -> tuple[Job, ...]:
-    has_plan = not log.reports.lines[0].get(WITHOUT_PLAN)
-    return tuple(replace(job, has_plan=has_plan, is_looked_at=is_looked_at) for job in jobs)
+    return jobs_of(log.engine, log.table, asked_ms, has_plan=has_plan)
 
 
 def explain(jobs: Sequence[Job]) -> JobExplanation:
