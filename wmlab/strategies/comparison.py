@@ -35,15 +35,15 @@ from wmlab.strategies.windows import LogWindows, WindowOutcome, Windows, window_
 CONSECUTIVE: Final = 2_000
 """So many records in a row are looked at for the worst late share."""
 
-RECORDS: Final = pa.schema(
+LATE_ROWS: Final = pa.schema(
     [("strategy", pa.string()), ("row", pa.int64())]
     + [(column.name, column.type) for column in TRACE_SCHEMA]
     + [(name, pa.int64()) for name in ("met", "x", "perfect", "late_by_ms")]
     + [("lost", pa.bool_())]
 )
-"""One row for each strategy and record, with the columns of a trace: its number in order of arrival, from 1; the X that
-it meets, X and the perfect watermark after it, null where unknown or at the end; by how much it is late, 0 if not;
-whether no window takes it, null without windows."""
+"""One row for each strategy and late record, with the columns of a trace: its number in order of arrival, from 1; the X
+that it meets, X and the perfect watermark after it, null where unknown or at the end; by how much it is late; whether
+no window takes it, null without windows."""
 
 _LENGTHS: Final = frozenset({"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "wait", "window"})
 """Fields of strategies that are durations of event time, which is in ms in every log."""
@@ -263,27 +263,21 @@ class Comparison(TableAnswer[Outcome]):
             f"all numbers here: wm.trace.profile(log) names {it}, and its without() is the log without {it}. "
         )
 
-    def records(self) -> pa.Table:
-        """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
-        log, table = Log.of(self.trace), self.trace.table
-        parts = []
+    def late_rows(self) -> Any:
+        """A data frame of the late records of each strategy, as `LATE_ROWS` has them.
+
+        With windows `lost` says which of them no window takes; each record that is lost is late.
+        """
+        log, parts = Log.of(self.trace), []
         for outcome, path in zip(self.outcomes, self.paths, strict=True):
             met, ends = path.met, log.ends_by_key if outcome.strategy.keyed else log.ends
-            late_by, late = np.zeros_like(met), log.event < met
-            late_by[late] = difference(met, log.event, late)
-            lost = pa.nulls(outcome.rows, pa.bool_()) if self.windows is None else self.windows.lost(log, met)
-            columns = [pa.repeat(outcome.name, outcome.rows), np.arange(1, outcome.rows + 1), *table.columns]
-            columns += [*map(_known, (met, path.x, ends)), late_by, lost]
-            parts.append(pa.table(columns, RECORDS))
-        return pa.concat_tables(parts)
-
-    def late_rows(self) -> Any:
-        """A data frame of the late records of each strategy, as `RECORDS` has them.
-
-        With windows `lost` says which of them no window takes.
-        """
-        records = self.records()
-        return pandas_frame(records.filter(pc.greater(records["late_by_ms"], 0)))
+            late = log.event < met
+            lost = pa.nulls(outcome.late, pa.bool_()) if self.windows is None else self.windows.lost(log, met)[late]
+            columns = [pa.repeat(outcome.name, outcome.late), np.flatnonzero(late) + 1]
+            columns += self.trace.table.filter(pa.array(late)).columns
+            columns += [_known(times[late]) for times in (met, path.x, ends)]
+            parts.append(pa.table([*columns, difference(met, log.event, late), lost], LATE_ROWS))
+        return pandas_frame(pa.concat_tables(parts))
 
     def __repr__(self) -> str:
         rows = [self._heads(), *([str(cell) for cell in row] for row in self._rows())]
