@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from wmlab.strategies.model.strategy import EndOfInput as EndOfInput
     from wmlab.strategies.model.strategy import Record as Record
     from wmlab.strategies.model.strategy import SourceEnd as SourceEnd
-    from wmlab.strategies.model.strategy import Status as Status
     from wmlab.strategies.model.strategy import Strategy as Strategy
     from wmlab.strategies.model.strategy import Tick as Tick
     from wmlab.strategies.model.strategy import run as run

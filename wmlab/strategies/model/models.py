@@ -76,24 +76,22 @@ class JetWatermark(Strategy[Merging]):
 
     def step(self, state: Merging, item: Input) -> tuple[Merging, int, int]:
         now_ms, mapper = now_of(item), state.mapper
-        if now_ms is not None:
-            if not state.sources:
-                state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.indices]
-                state.busy = dict.fromkeys(state.indices.values())
-            index = _index(state.indices, item) if isinstance(item, Record) else None
-            if index is not None:
-                state.busy.pop(index, None)
-            while state.busy:
-                quiet = next(iter(state.busy))
-                if not state.sources[quiet].partitions[0].idle(now_ms):
-                    break
-                del state.busy[quiet]
-                self._take(state, quiet, mapper.tick(state.sources[quiet], now_ms=now_ms))
-            if index is not None and isinstance(item, Record):
-                state.busy[index] = None
-                source, time = state.sources[index], item.event_time
-                items = mapper.report(source, partition=0, time=time, now_ms=now_ms)
-                self._take(state, index, (*items, _ROW))
+        if not state.sources:
+            state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.indices]
+            state.busy = dict.fromkeys(state.indices.values())
+        index = _index(state.indices, item) if isinstance(item, Record) else None
+        if index is not None:
+            state.busy.pop(index, None)
+        while state.busy:
+            quiet = next(iter(state.busy))
+            if not state.sources[quiet].partitions[0].idle(now_ms):
+                break
+            del state.busy[quiet]
+            self._take(state, quiet, mapper.tick(state.sources[quiet], now_ms=now_ms))
+        if index is not None and isinstance(item, Record):
+            state.busy[index] = None
+            items = mapper.report(state.sources[index], partition=0, time=item.event_time, now_ms=now_ms)
+            self._take(state, index, (*items, _ROW))
         return state, state.x, state.x
 
     def _take(self, state: Merging, index: int, items: tuple[Item, ...]) -> None:

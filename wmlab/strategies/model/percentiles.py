@@ -28,6 +28,7 @@ from wmlab.strategies.model.strategy import (
     ShareBetween,
     Strategy,
     earlier,
+    now_of,
 )
 from wmlab.strategies.model.writers import Minimum
 
@@ -185,7 +186,7 @@ class ConfluentWatermark(Strategy[ConfluentState]):
             value = earlier(partition.top, bound + self.margin_ms(partition.count))
             x = state.minimum.put(item.writer, value, item.arrival_ms)
         else:
-            x = state.minimum.tell(item)
+            x = state.minimum.advance(now_of(item))
         return state, x, earlier(x, 1)
 
     def margin_ms(self, count: int) -> int:

@@ -51,9 +51,7 @@ class PravegaWatermark(Strategy[PravegaState]):
         return PravegaState()
 
     def step(self, state: PravegaState, item: Input) -> tuple[PravegaState, int, tuple[int, int] | None]:
-        now_ms = now_of(item)
-        if now_ms is not None:
-            self._cycles(state, now_ms)
+        self._cycles(state, now_of(item))
         if isinstance(item, Record):
             # Of the notes between two cycles the one with the largest time counts: the store refuses a smaller one.
             state.notes[item.writer] = max(item.event_time, state.notes.get(item.writer, item.event_time))
