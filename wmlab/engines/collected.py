@@ -69,9 +69,9 @@ def poll_pages(addresses: Sequence[Address], *, polls: int, every_ms: int) -> li
     return samples
 
 
-def samples_of_range(address: Address, *, last_ms: int, every_ms: int, until_ms: int | None = None) -> list[Sample]:
+def samples_of_range(address: Address, *, last_ms: int, every_ms: int) -> list[Sample]:
     """What Prometheus has kept of the last while, a value every so often; raises `EngineError` without an answer."""
-    end_ms = until_ms or time.time_ns() // 1_000_000
+    end_ms = time.time_ns() // 1_000_000
     query = {
         "query": f'{{__name__=~"{"|".join(_NAMES)}"}}',
         "start": (end_ms - last_ms) / 1_000,
