@@ -33,6 +33,7 @@ from wmlab.core.traces import Trace, load
 from wmlab.core.words import grouped
 from wmlab.strategies import judging
 from wmlab.strategies.advice import Advice, advise
+from wmlab.strategies.candidates import Candidate
 from wmlab.strategies.comparison import compare, named
 from wmlab.strategies.judging import JudgedCandidate
 from wmlab.strategies.lateness import lateness_curve
@@ -118,7 +119,7 @@ def judged(records: list[Record], bound_ms: int, target: float) -> JudgedCandida
     """A constant bound as it is judged on the second half of a log."""
     log, strategy = trace(records), BoundedOutOfOrderness(bound_ms)
     (steps,) = x_of_records(log, [strategy], tick_ms=0)
-    return judging.judge((strategy, steps), Log.of(log), log.rows // 2, target, None)
+    return judging.judge(Candidate(strategy, *steps), Log.of(log), log.rows // 2, target, None)
 
 
 @given(logs(times=3_000).filter(bool), st.sampled_from([0, 5, 400]), st.sampled_from([0.01, 0.3]))

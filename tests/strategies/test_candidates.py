@@ -178,8 +178,8 @@ def test_the_curve_of_an_open_bound_is_that_of_each_strategy_run_by_itself() -> 
             (outcome,) = compared = compare(part, [made])
             assert found.curve(slice(None)).late(bound_ms) == outcome.late
             assert found.curve(slice(None)).lag_ms(bound_ms) == outcome.lag_p50_ms
-            _, (of_met, of_x) = found.with_bound(bound_ms)
-            assert [of_met.tolist(), of_x.tolist()] == [times.tolist() for times in compared.paths[0][:2]]
+            candidate = found.with_bound(bound_ms)
+            assert [candidate.met.tolist(), candidate.x.tolist()] == [times.tolist() for times in compared.paths[0][:2]]
 
 
 def test_all_candidates_are_what_compare_runs() -> None:
@@ -188,11 +188,11 @@ def test_all_candidates_are_what_compare_runs() -> None:
     dirty = changed(ahead(log, 500, DAY_MS), key=[f"k{n % 3}" for n in range(log.rows)])
     candidates = Candidates(dirty, 0.01, guard=True)
     found = [*candidates.of_one_watermark(), *candidates.of_keys()]
-    kinds = {type(strategy) for strategy, _ in found}
+    kinds = {type(each.strategy) for each in found}
     assert kinds >= {BoundedOutOfOrderness, Guarded, PerWriterMinimum, ConformalWatermark, Quix}
-    compared = compare(dirty, [strategy for strategy, _ in found])
-    for (_, steps), expected in zip(found, compared.paths, strict=True):
-        assert [times.tolist() for times in steps] == [times.tolist() for times in expected[:2]]
+    compared = compare(dirty, [each.strategy for each in found])
+    for each, expected in zip(found, compared.paths, strict=True):
+        assert [each.met.tolist(), each.x.tolist()] == [times.tolist() for times in expected[:2]]
 
 
 def test_a_key_that_is_the_writer_is_no_key_and_one_record_is_a_log() -> None:

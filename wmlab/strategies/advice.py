@@ -216,7 +216,7 @@ def advise(
     judged = [judge(each, log, middle, late_share, of_half) for each in candidates.of_one_watermark()]
     by_key = [judge(each, log, middle, late_share, of_half) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
-    judged_ms = _bound_ms(constant)
+    judged_ms = constant.candidate.bound_ms
     case = AdviceCase(
         trace=trace,
         target=late_share,
@@ -239,7 +239,7 @@ def advise(
         lag_ms=best.lag_ms,
         lag_range=best.lag_range,
         unseen_from=middle + 1,
-        whole=outcome(best.strategy, log, path_of_records(log, best.met, best.x), in_log),
+        whole=outcome(best.strategy, log, path_of_records(log, best.candidate.met, best.candidate.x), in_log),
         bound_ms=of_log.bound_ms,
         settings=settings(
             best.strategy,
@@ -283,12 +283,6 @@ def _late_and_lag(of: Outcome) -> str:
     return f"{missed_text(of)} for a median lag of {_lag(of)}"
 
 
-def _bound_ms(constant: JudgedCandidate) -> int:
-    """The bound of the first candidate."""
-    assert isinstance(constant.strategy, BoundedOutOfOrderness)
-    return constant.strategy.bound
-
-
 def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate]) -> str:
     constant = judged[0]
     if best is constant:
@@ -296,7 +290,7 @@ def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate]) -> str:
         if not others:
             return "A constant bound is the only candidate."
         return "Of the candidates that keep the target there, none has clearly less lag than this constant bound."
-    bound = f"the constant bound of the first half, {rounded(_bound_ms(constant))}"
+    bound = f"the constant bound of the first half, {rounded(constant.candidate.bound_ms)}"
     return f"There {bound}, has {_late_and_lag(constant.unseen)}."
 
 

@@ -32,7 +32,7 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile, within
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, XOfRecords, before, x_of_records
+from wmlab.strategies.replay import Log, before, x_of_records
 from wmlab.strategies.windows import Windows
 
 _COARSE: Final = 4
@@ -87,9 +87,10 @@ class OpenBound:
         # The larger the bound, the more sessions still take records: what is lost becomes less.
         return bisect_left(range(bound_ms), True, key=enough)
 
-    def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], XOfRecords]:
+    def with_bound(self, bound_ms: int) -> Candidate:
         """The strategy with a bound, and its X."""
-        return self.make(bound_ms), (_less(self.met, bound_ms), _less(self.x, bound_ms))
+        met, x = (_less(times, bound_ms) for times in (self.met, self.x))
+        return Candidate(self.make(bound_ms), met, x, self, bound_ms)
 
 
 def _less(x: Int64Array, bound_ms: int) -> Int64Array:
@@ -101,7 +102,18 @@ def median(values: Int64Array) -> int:
     return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
 
 
-Candidate = tuple[Strategy[Any], XOfRecords]
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A strategy with the X that each record of the log meets, and X after it.
+
+    `open_bound` is what one with a bound was made of, and `bound_ms` that bound.
+    """
+
+    strategy: Strategy[Any]
+    met: Int64Array
+    x: Int64Array
+    open_bound: OpenBound | None = None
+    bound_ms: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +160,8 @@ class Candidates:
         candidates += [self._chosen(self._guarded_constant())] if self.guard else []
         for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
             candidates.append(self._chosen(OpenBound(rebound(strategy), self.log, met, x, self.windows)))
-        return candidates + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
+        of_steering = zip(steering, runs[len(waiting) + len(guarded) :], strict=True)
+        return candidates + [Candidate(strategy, *steps) for strategy, steps in of_steering]
 
     def of_keys(self) -> list[Candidate]:
         """A watermark for each key, if keys are not the writers."""
@@ -221,13 +234,6 @@ class Candidates:
             curve = OpenBound(PerWriterMinimum, log, *steps, self.windows).curve(slice(None))
             lags[idle_ms] = curve.lag_ms(curve.bound_ms(self._share_of(curve.rows)))
         return lags
-
-
-def bound_of(strategy: Strategy[Any]) -> int | None:
-    """The bound of a strategy, or of that within a guard, ms; None if it has none."""
-    if isinstance(strategy, Guarded):
-        return bound_of(strategy.inner)
-    return strategy.bound if isinstance(strategy, BoundedOutOfOrderness | PerWriterMinimum) else None
 
 
 def rebound(strategy: Strategy[Any]) -> Callable[[int], Strategy[Any]]:
