@@ -52,8 +52,8 @@ def idle_costs(trace: Trace | Any, timeouts_ms: Iterable[int | str], bound: int 
     A writer counts from its first record on. For idle keys, load the log with the key as its writer. Each timeout is
     run. Source: `WatermarksWithIdleness` and `WatermarkOutputMultiplexer` of Flink 2.3.0, with probes of no distance.
 
-    Raises `ModelError` for anything but a log, for a timeout below 1 ms or a negative bound, and for times whose distance does not
-    fit into 64 bits.
+    Raises `ModelError` for anything but a log, for a timeout below 1 ms or a negative bound, and for times whose
+    distance does not fit into 64 bits.
     """
     trace = as_trace(trace)
     lengths = [timeouts_ms] if isinstance(timeouts_ms, int | str) else timeouts_ms
