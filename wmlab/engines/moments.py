@@ -80,6 +80,11 @@ class Instance:
         """What it was last."""
         return self.moments[-1]
 
+    def since(self, at_ms: int) -> tuple[Moment, ...]:
+        """The last moment up to `at_ms`, or the first of all, and those after it."""
+        begin = max((index for index, moment in enumerate(self.moments) if moment.at_ms <= at_ms), default=0)
+        return self.moments[begin:]
+
     @property
     def source(self) -> str:
         """The name of the first operator of its chain, without Flink's "Source: "."""

@@ -17,7 +17,7 @@ from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, listed, rounded
 from wmlab.strategies.candidates import Candidates
-from wmlab.strategies.comparison import Outcome, missed_text, named, outcome
+from wmlab.strategies.comparison import Outcome, missed_text, outcome, short_name
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
 from wmlab.strategies.findings import Finding, LogFindings, findings_of
 from wmlab.strategies.idle_timeouts import idle_costs, idle_costs_text
@@ -26,7 +26,7 @@ from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.recipes import EventTimeColumn, Instead, Setting, settings
+from wmlab.strategies.recipes import ConstantBound, EventTimeColumn, Setting, settings
 from wmlab.strategies.replay import as_trace, path_of_records
 from wmlab.strategies.windows import LogWindows, Windows, windows_of
 
@@ -118,14 +118,14 @@ class Advice(Answer):
         """Whether the log supports a watermark for the target, in one sentence."""
         missed = f"{self.target:.3%} {'late' if self.windows is None else f'lost by {self.windows}'}"
         if self.supported:
-            return f"Take {named(self.strategy)} for {self.name!r}, for {missed}."
+            return f"Take {short_name(self.strategy)} for {self.name!r}, for {missed}."
         kinds = listed(list(dict.fromkeys(doubt.kind for doubt in self.doubts)))
         return f"The log {self.name!r} does not support a watermark for {missed}: {kinds}."
 
     @property
     def sentence(self) -> str:
         """The verdict, and what to expect of the strategy, which is the best guess if the log does not support it."""
-        guess = "" if self.supported else f"The best guess is {named(self.strategy)}. "
+        guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
         return f"{self.verdict} {guess}{self._expected()} {self._beside()}"
 
     def _expected(self) -> str:
@@ -155,7 +155,7 @@ class Advice(Answer):
         return " ".join(parts)
 
     def __repr__(self) -> str:
-        guess = "" if self.supported else f"The best guess is {named(self.strategy)}. "
+        guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
         lines = [self.verdict, f"{guess}{self._expected()} {self._beside()}"]
         lines += [f"- {finding}" for finding in self.findings]
         lines += [f"  assumed: {text}" for text in self.assumed]
@@ -243,7 +243,7 @@ def advise(
         bound_ms=of_log.bound_ms,
         settings=settings(
             best.strategy,
-            Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
+            ConstantBound(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
             event_time=EventTimeColumn(
                 trace.event_time_column, trace.event_time_form, trace.event_time_origin_ms, trace.event_time_zone
             ),

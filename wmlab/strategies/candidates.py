@@ -118,7 +118,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All candidates over one log, for a target; `middle` is the first row that the choice has not seen.
+    """All candidates over one log, for a target; `middle` is the first row of the test half.
 
     The first one is a constant bound; the simpler ones come first.
     """
@@ -138,12 +138,12 @@ class Candidates:
 
     @property
     def middle(self) -> int:
-        """The first row of the half that the choice has not seen; 0 if there is but one row."""
+        """The first row of the test half, which the choice does not see; 0 if there is but one row."""
         return self.trace.rows // 2
 
     @cached_property
     def first(self) -> Trace:
-        """The half that the choice has seen."""
+        """The tuning half, from which parameters are chosen."""
         return Trace(self.trace.name, self.trace.table.slice(0, max(1, self.middle)))
 
     @cached_property
@@ -192,7 +192,7 @@ class Candidates:
         return OpenBound(make, self.log, top, np.maximum(top, moving), self.windows)
 
     def _steering(self) -> list[Strategy[Any]]:
-        """Those that find their bound themselves, also in the half that nobody has seen."""
+        """Those that find their bound themselves, also in the test half."""
         warm_up = min(1_000, max(1, self.trace.rows // 10))
         share = 1 - self.target
         return [

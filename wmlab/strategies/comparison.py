@@ -116,8 +116,8 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The strategy with its fields that differ from their defaults, see `named`."""
-        return named(self.strategy)
+        """The strategy with its fields that differ from their defaults, see `short_name`."""
+        return short_name(self.strategy)
 
     @property
     def late_share(self) -> float:
@@ -230,7 +230,7 @@ class Comparison(TableAnswer[Outcome]):
         if not usable and causal:
             text = f"{over}, no strategy is of use"
             if least not in ahead:
-                text += f"; {least.name} {best}, {missed_text(least)} for {said_lag(least.lag_p50_ms or 0)}"
+                text += f"; {least.name} {best}, {missed_text(least)} for {lag_text(least.lag_p50_ms or 0)}"
         else:
             first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
             of = " of those that miss at most half" if len(usable) + len(ahead) < len(causal) else ""
@@ -240,7 +240,7 @@ class Comparison(TableAnswer[Outcome]):
             else:
                 text = f"{over}, {least.name} {best} {cost}. {first.name} is the least behind{of} "
                 text += f"({missed_text(first)}, lag {_time(first.lag_p50_ms)})"
-        return f"{text}{said_ahead(ahead)}.{self._of_open_windows()}"
+        return f"{text}{ahead_text(ahead)}.{self._of_open_windows()}"
 
     def _of_open_windows(self) -> str:
         """Which strategies leave windows open when the clock ends, if that was asked for; as a sentence."""
@@ -393,20 +393,20 @@ def _known(times: Int64Array) -> pa.Array:
     return pa.array(times, mask=(times == UNKNOWN) | (times == END))
 
 
-def named(strategy: Any) -> str:
+def short_name(strategy: Any) -> str:
     """A strategy with the fields that are not default, durations as people read them: "Flink(bound=45 min)"."""
     parts = [
-        _in_words(f.name, getattr(strategy, f.name))
+        _field_text(f.name, getattr(strategy, f.name))
         for f in fields(strategy)
         if f.repr and getattr(strategy, f.name) != f.default
     ]
     return f"{type(strategy).__name__}({', '.join(parts)})"
 
 
-def _in_words(name: str, value: object) -> str:
-    """A field of a strategy: "bound=45 min"; of many writers the first and the last; a strategy within as `named`."""
+def _field_text(name: str, value: object) -> str:
+    """A field of a strategy: "bound=45 min"; of many writers the first and the last; a strategy by `short_name`."""
     if isinstance(value, Strategy):
-        return f"{name}={named(value)}"
+        return f"{name}={short_name(value)}"
     if isinstance(value, int) and (name.endswith("_ms") or name in _LENGTHS):
         return f"{name.removesuffix('_ms')}={exactly(value)}"
     if isinstance(value, tuple) and len(value) > _SHOWN:
@@ -427,7 +427,7 @@ def never_closed(outcome: Outcome) -> str:
     return f"{grouped(count)} of {counted(windows, 'window')} never {close}"
 
 
-def said_ahead(ahead: Sequence[Outcome]) -> str:
+def ahead_text(ahead: Sequence[Outcome]) -> str:
     """Of strategies that are ahead of the arrivals by how much, as a part of a sentence; "" for none."""
     parts = [
         f"{o.name} is ahead of the arrivals by {rounded(-(o.lag_p50_ms or 0))} in the median, "
@@ -438,7 +438,7 @@ def said_ahead(ahead: Sequence[Outcome]) -> str:
     return "".join(f"; {part}" for part in (*parts, *more))
 
 
-def said_lag(lag_ms: int) -> str:
+def lag_text(lag_ms: int) -> str:
     """A median lag in words: "a median lag of 1.2 s", or "a median lag of −1.2 s, ahead of the arrivals"."""
     return f"a median lag of {rounded(lag_ms)}{', ahead of the arrivals' if lag_ms < 0 else ''}"
 

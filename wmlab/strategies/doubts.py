@@ -15,7 +15,7 @@ from wmlab.core.traces import Trace
 from wmlab.core.words import counted, grouped, listed, rounded
 from wmlab.strategies.candidates import OpenBound
 from wmlab.strategies.clocks import each_writer
-from wmlab.strategies.comparison import named
+from wmlab.strategies.comparison import short_name
 from wmlab.strategies.findings import Finding, row_numbers
 from wmlab.strategies.judging import BLOCKS, STEADY, TOLERANCE, JudgedCandidate
 from wmlab.strategies.lateness import curve_of
@@ -110,7 +110,7 @@ def _of_numbers(case: AdviceCase) -> Iterator[Finding]:
 
 def _of_movement(case: AdviceCase) -> Iterator[Finding]:
     """A watermark that keeps its target by standing still, or that waits for who does not come back."""
-    best, name = case.best, named(case.best.strategy)
+    best, name = case.best, short_name(case.best.strategy)
     if best.lag_ms > case.lossless_lag_ms:
         lossless = f"a constant bound that leaves no record late has {rounded(case.lossless_lag_ms)}"
         text = f"{name} stalls: its median lag is {rounded(best.lag_ms)}, where {lossless}."
@@ -162,11 +162,11 @@ def _tail_of(case: AdviceCase, of: OpenBound, bound_ms: int) -> Finding | None:
     whose = f", most of them of {listed(names, most=_NAMED)}" if names and len(case.trace.writer_names) > 1 else ""
     return Finding(
         kind="one tail",
-        text=f"The bound of {named(of.make(bound_ms))} is for one tail of {knee.late_share - share:.3%} of the "
+        text=f"The bound of {short_name(of.make(bound_ms))} is for one tail of {knee.late_share - share:.3%} of the "
         f"records{whose}: over the whole log {share:.3%} {case.missed} costs a median lag of "
         f"{rounded(curve.lag_ms(bound_ms))}, and {knee.late_share:.3%} {case.missed} costs "
         f"{rounded(curve.lag_ms(knee.bound_ms))}.",
-        remedy=f"If they may be {case.missed}, take {named(of.make(knee.bound_ms))}.",
+        remedy=f"If they may be {case.missed}, take {short_name(of.make(knee.bound_ms))}.",
         count=int(between.sum()),
         writers=names,
         rows=row_numbers(between),

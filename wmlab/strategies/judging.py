@@ -48,7 +48,7 @@ class JudgedCandidate:
     missed_range: tuple[float, float]
     lag_range: tuple[int, int]
     first_missed_share: float
-    """The share of missed records of the half that the choice has seen."""
+    """The share of missed records of the tuning half."""
     steady: bool
     """Whether the share of missed records in the blocks is steady enough for the target."""
 
