@@ -69,7 +69,6 @@ _WITH_EXCEPTIONS = 3
 _VERDICT_CODES = {"no fault": 0, "held": 1, "rows lost": 2, "cannot tell": 3, "not running": 4}
 _BAD_USAGE = 64
 """The exit code of `explain-job` for anything but an answer, as EX_USAGE of sysexits.h: 1 and 2 are answers there."""
-_SEVERITY = ("no fault", "cannot tell", "rows lost", "held", "not running")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -379,7 +378,7 @@ def _explain_job(options: argparse.Namespace) -> int:
         verdicts.append(_told(log, log.explain(options.at_ms), options))
         if options.output:
             wm.engine.save_page(log, log.explain(options.at_ms), _numbered(options.output, number, len(logs)))
-    return _VERDICT_CODES[max(verdicts, key=_SEVERITY.index)]
+    return _VERDICT_CODES[max(verdicts, key=wm.engine.SEVERITY.index)]
 
 
 def _told(log: EngineLog, explanation: JobExplanation, options: argparse.Namespace) -> str:
@@ -393,7 +392,7 @@ def _told(log: EngineLog, explanation: JobExplanation, options: argparse.Namespa
             print(f"  {evidence}")
         print(log.advise(options.at_ms), *filter(None, [late]), sep="\n")
     verdict = "held" if late else explanation.verdict
-    return max((verdict, explanation.verdict), key=_SEVERITY.index)
+    return max((verdict, explanation.verdict), key=wm.engine.SEVERITY.index)
 
 
 def _too_late(explanation: JobExplanation, options: argparse.Namespace) -> str:

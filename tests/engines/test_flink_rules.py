@@ -11,7 +11,7 @@ import wmlab as wm
 from tests.engines.jobs import BEGIN_MS, END_MS, JOIN, POLLS, SOURCE, STEP_MS, job_of, source
 from wmlab.engines.answers import advise, explain
 from wmlab.engines.causes import Cause, grown
-from wmlab.engines.moments import Instance, Job, Split
+from wmlab.engines.moments import Instance, Job
 
 OTHER = "Source: other[5] -> WatermarkAssigner[6]"
 
@@ -25,14 +25,6 @@ def planned(job: Job, scan: str = "[1]:TableSourceScan(table=[[default_catalog, 
     """The job as one of SQL, whose tables make their watermark in an operator of its own."""
     text = f"{scan}<br/>+- [2]:WatermarkAssigner(rowtime=[ts], watermark=[(ts - 2000:INTERVAL SECOND)])"
     return replace(job, plans={task: "" if task == JOIN else text for task in job.tasks})
-
-
-def test_sources_that_go_on_are_no_fault() -> None:
-    assert answer(job_of(source(0, delay_ms=2_000), source(1, delay_ms=2_000))) == (Cause.NO_FAULT, "sure", None)
-
-
-def test_a_watermark_that_moves_near_the_clock_is_likely_no_fault_also_without_a_stated_delay() -> None:
-    assert answer(job_of(source(0), source(1))) == (Cause.NO_FAULT, "likely", None)
 
 
 def test_all_inputs_far_behind_the_clock_may_be_old_rows_or_a_backlog() -> None:
@@ -118,12 +110,6 @@ def test_a_source_is_not_blamed_for_a_watermark_that_does_not_arrive() -> None:
     assert not len(advise((job,)))
 
 
-def test_a_source_that_has_ended_is_not_waited_for() -> None:
-    gone = source(0, task=OTHER, until=3)
-    gone = Instance(OTHER, 0, tuple(replace(m, ended=n > 3) for n, m in enumerate(gone.moments)))
-    assert answer(job_of(source(0), gone)) == (Cause.ENDED, "sure", "other[5]")
-
-
 def test_a_jump_is_one_only_ahead_of_the_clock() -> None:
     normal = source(1, behind_ms=10_000)
     ahead = [
@@ -138,18 +124,6 @@ def test_a_jump_is_one_only_ahead_of_the_clock() -> None:
         for n, m in enumerate(normal.moments)
     ]
     assert answer(job_of(Instance(SOURCE, 1, tuple(caught_up)), source(0)))[0] is not Cause.JUMP
-
-
-def test_a_long_delay_is_a_candidate_since_flink_does_not_report_lateness() -> None:
-    late = {"behind_ms": 300_000, "delay_ms": 300_000}
-    explanation = explain((job_of(source(0, **late), source(1, **late)),))
-    assert (explanation.cause, explanation.certainty) == (Cause.DELAY_TOO_LARGE, "candidates")
-
-
-def test_rows_dropped_without_a_jump_are_likely_later_than_the_delay() -> None:
-    explanation = explain((job_of(source(0), source(1), late_records=7),))
-    assert (explanation.cause, explanation.certainty) == (Cause.DELAY_TOO_SMALL, "likely")
-    assert "7 rows dropped as late" in explanation.sentence
 
 
 def test_a_job_of_one_poll_tells_nothing() -> None:
@@ -182,32 +156,6 @@ def test_a_counter_that_begins_anew_has_grown_by_what_it_shows(counts: list[int]
     assert grown(counts) == growth
 
 
-def with_splits(instance: Instance, *behind_ms: int, idle: float = 0.0) -> Instance:
-    """A source whose splits are each so far behind the clock; one that is None has given nothing since the begin."""
-    moments = []
-    for at in instance.moments:
-        marks = [at.at_ms - behind if behind else BEGIN_MS - 2_000 for behind in behind_ms]
-        splits = [
-            Split(name=f"p{n}", watermark_ms=mark, idle_share=idle if n else 0.0, paused_share=0.0)
-            for n, mark in enumerate(marks)
-        ]
-        lowest = min(mark for mark, split in zip(marks, splits, strict=True) if not split.idle_share)
-        moments.append(replace(at, splits=tuple(splits), output_watermark_ms=lowest))
-    return Instance(instance.task, instance.subtask, tuple(moments))
-
-
-def test_a_partition_that_gives_nothing_newer_is_named() -> None:
-    job = job_of(with_splits(source(), 2_000, 0))
-    assert answer(job) == (Cause.SILENT_SUBTASK, "sure", "partition p1 of in[1], subtask 0")
-    assert "partition p1" in explain((job,)).sentence
-    assert answer(job_of(with_splits(source(), 2_000, 0, idle=0.9)))[0] is Cause.NO_FAULT
-
-
-def test_a_partition_behind_the_others_is_named() -> None:
-    job = job_of(with_splits(source(), 2_000, 600_000))
-    assert answer(job) == (Cause.SOURCE_BEHIND, "sure", "partition p1 of in[1], subtask 0")
-
-
 def test_an_input_that_the_watermark_has_passed_is_idle_and_holds_nothing() -> None:
     """It shows its last watermark for ever, which is the smallest; nobody waits for it."""
     job = job_of(source(0), source(1, until=3))
@@ -227,11 +175,6 @@ def test_the_state_of_a_job_comes_first() -> None:
         assert explanation.findings[0].since_ms == BEGIN_MS + STEP_MS
         assert "Boom: 7" in explanation.sentence
         assert len(explanation.findings) == 1
-
-
-def test_a_job_at_the_clock_is_not_behind_one_ahead_of_it() -> None:
-    ahead = source(0, task=OTHER, behind_ms=-600_000)
-    assert answer(job_of(source(0), ahead)) == (Cause.AHEAD, "sure", "other[5]")
 
 
 def test_whole_quarters_of_an_hour_are_a_time_zone_and_no_other_distance_is() -> None:

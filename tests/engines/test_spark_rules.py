@@ -116,16 +116,6 @@ def test_of_two_delays_the_longest_holds_and_old_rows_do_not() -> None:
     assert (behind.cause, behind.certainty) == (Cause.SOURCE_BEHIND, "likely")
 
 
-def test_rows_dropped_batch_after_batch_beside_a_source_in_order_are_the_policy_max() -> None:
-    lines = [batch(2.0 * n, 10 * n + 9, 10 * n - 11 if n else None, sources=2, dropped=6 if n else 0) for n in range(6)]
-    explanation = answer(lines)
-    assert (explanation.cause, explanation.certainty, explanation.verdict) == (
-        Cause.FASTEST_DECIDES,
-        "likely",
-        "rows lost",
-    )
-
-
 def test_a_longer_delay_after_a_new_start_is_said() -> None:
     before = healthy(count=4)
     after = [batch(20.0 + 2 * n, 49 + 10 * n, 29, run="2") for n in range(4)]

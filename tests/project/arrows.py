@@ -54,7 +54,7 @@ LAYERS: Final = (
     ("charts", "diagram"),
     ("scrub", "watching"),
     ("recording", "run_measures", "log_profile"),
-    ("__init__", "api", "feed", "listener", "panel", "spark", "sweep"),
+    ("__init__", "api", "feed", "panel", "spark", "sweep"),
 )
 """The folders and files of a model from the bottom to the top; each imports its own layer and those below."""
 
@@ -77,7 +77,6 @@ PYSPARK_ONLY_IN: Final = (
     "/recording",
     "/spark",
     "/panel",
-    "engines/listener",
 )
 """Parts of paths of the files that may import PySpark at all."""
 

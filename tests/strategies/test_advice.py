@@ -33,7 +33,8 @@ from wmlab.core.traces import Trace, load
 from wmlab.core.words import grouped
 from wmlab.strategies import judging
 from wmlab.strategies.advice import Advice, advise
-from wmlab.strategies.comparison import compare, named
+from wmlab.strategies.candidates import Candidate
+from wmlab.strategies.comparison import compare, short_name
 from wmlab.strategies.judging import JudgedCandidate
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -108,7 +109,7 @@ def test_the_headline_is_what_compare_says_of_the_advised_strategy(name: str, ta
     assert advice.lag_ms == np.quantile(arrival - x[unseen], 0.5, method="inverted_cdf")
     assert advice.missed_range[0] <= advice.missed_share <= advice.missed_range[1]
     assert advice.lag_range[0] <= advice.lag_ms <= advice.lag_range[1]
-    assert f"{named(advice.strategy)}" in advice.sentence
+    assert f"{short_name(advice.strategy)}" in advice.sentence
     assert f"from record {grouped(log.rows // 2 + 1)} on" in advice.sentence
     assert f"{advice.missed_share:.3%} of the records are late" in advice.sentence
     assert f"and {outcome.late_share:.3%} are late. " in advice.sentence
@@ -118,7 +119,7 @@ def judged(records: list[Record], bound_ms: int, target: float) -> JudgedCandida
     """A constant bound as it is judged on the second half of a log."""
     log, strategy = trace(records), BoundedOutOfOrderness(bound_ms)
     (steps,) = x_of_records(log, [strategy], tick_ms=0)
-    return judging.judge((strategy, steps), Log.of(log), log.rows // 2, target, None)
+    return judging.judge(Candidate(strategy, *steps), Log.of(log), log.rows // 2, target, None)
 
 
 @given(logs(times=3_000).filter(bool), st.sampled_from([0, 5, 400]), st.sampled_from([0.01, 0.3]))

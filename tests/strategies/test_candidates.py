@@ -18,7 +18,7 @@ from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.candidates import Candidates, OpenBound
 from wmlab.strategies.clocks import in_two_digits
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.idle_timeouts import idleness
+from wmlab.strategies.idle_timeouts import idle_costs, idle_costs_text
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
@@ -152,9 +152,9 @@ def test_of_devices_that_are_cut_off_now_and_then_the_least_over_them_is_advised
     assert isinstance(advice.strategy, PerWriterMinimum)
     idle_ms = advice.strategy.idle_ms
     assert idle_ms is not None
-    assert advice.idleness.to_dict() == idleness(log, advice.strategy.bound).to_dict()
-    assert f"its idle timeout {advice.idleness.does(idle_ms)}" in advice.sentence
-    assert advice.to_dict()["idleness"]["late"] == advice.idleness.late(idle_ms)
+    (costs,) = idle_costs(log, idle_ms, advice.strategy.bound).to_dict("records")
+    assert advice.idleness == advice.to_dict()["idleness"] == costs
+    assert f"its idle timeout {idle_costs_text(costs)}" in advice.sentence
     constant = advice.judged[0]
     assert isinstance(constant.strategy, BoundedOutOfOrderness)
     assert constant.lag_p50_ms is not None
@@ -178,8 +178,8 @@ def test_the_curve_of_an_open_bound_is_that_of_each_strategy_run_by_itself() -> 
             (outcome,) = compared = compare(part, [made])
             assert found.curve(slice(None)).late(bound_ms) == outcome.late
             assert found.curve(slice(None)).lag_ms(bound_ms) == outcome.lag_p50_ms
-            _, (of_met, of_x) = found.with_bound(bound_ms)
-            assert [of_met.tolist(), of_x.tolist()] == [times.tolist() for times in compared.paths[0][:2]]
+            candidate = found.with_bound(bound_ms)
+            assert [candidate.met.tolist(), candidate.x.tolist()] == [times.tolist() for times in compared.paths[0][:2]]
 
 
 def test_all_candidates_are_what_compare_runs() -> None:
@@ -188,11 +188,11 @@ def test_all_candidates_are_what_compare_runs() -> None:
     dirty = changed(ahead(log, 500, DAY_MS), key=[f"k{n % 3}" for n in range(log.rows)])
     candidates = Candidates(dirty, 0.01, guard=True)
     found = [*candidates.of_one_watermark(), *candidates.of_keys()]
-    kinds = {type(strategy) for strategy, _ in found}
+    kinds = {type(each.strategy) for each in found}
     assert kinds >= {BoundedOutOfOrderness, Guarded, PerWriterMinimum, ConformalWatermark, Quix}
-    compared = compare(dirty, [strategy for strategy, _ in found])
-    for (_, steps), expected in zip(found, compared.paths, strict=True):
-        assert [times.tolist() for times in steps] == [times.tolist() for times in expected[:2]]
+    compared = compare(dirty, [each.strategy for each in found])
+    for each, expected in zip(found, compared.paths, strict=True):
+        assert [each.met.tolist(), each.x.tolist()] == [times.tolist() for times in expected[:2]]
 
 
 def test_a_key_that_is_the_writer_is_no_key_and_one_record_is_a_log() -> None:

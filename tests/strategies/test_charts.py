@@ -306,8 +306,6 @@ def test_a_record_below_the_lower_bound_is_a_cross_at_its_delay():
         (lambda: charts.uncertainty("dengue"), r"'dengue' is not a log(?s:.*)wm.trace.load"),
         (lambda: charts.uncertainty(compare(LOG, [BoundedOutOfOrderness(5)])), "is not a log"),
         (lambda: charts.uncertainty(LOG, BoundedOutOfOrderness(5)), r"has no two bounds(?s:.*)wm.strategy.Pravega"),
-        (lambda: charts.uncertainty(LOG, tick_ms=0.5), r"tick_ms: .*got 0\.5"),
-        (lambda: charts.uncertainty(LOG, tick_ms=-1), "tick_ms: .*got -1"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, problem):

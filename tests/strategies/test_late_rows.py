@@ -25,6 +25,7 @@ def test_the_late_rows_are_those_below_the_largest_time_before_less_the_bound(re
     ]
     assert list(zip(*(frame[name] for name in ("strategy", "row", "writer", "late_by_ms")), strict=True)) == expected
     assert frame["lost"].isna().all()
+    assert (frame["perfect"].isna() == (frame["row"] == len(records))).all()
 
 
 def test_records_with_wrong_times_are_said_before_the_numbers_that_they_are_in() -> None:

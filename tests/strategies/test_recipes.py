@@ -18,7 +18,7 @@ from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercenti
 from wmlab.strategies.model.spark import StatefulOperator, first_on_time
 from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.recipes import EventTimeColumn, Instead, settings
+from wmlab.strategies.recipes import ConstantBound, EventTimeColumn, settings
 
 CONSTANT = {
     "Flink SQL": "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)",
@@ -59,7 +59,7 @@ def test_an_engine_has_the_strategy_or_says_that_it_cannot_and_what_instead(
     strategy: Strategy[Any], without: set[str]
 ) -> None:
     """The line of the constant bound stands only where the engine cannot have the strategy, with what is expected."""
-    of_engines = settings(strategy, Instead(90_061_500, "with 1.000% late"))
+    of_engines = settings(strategy, ConstantBound(90_061_500, "with 1.000% late"))
     assert {engine for engine, setting in of_engines.items() if not setting.possible} == without
     for engine, setting in of_engines.items():
         line = str(setting)
@@ -119,7 +119,7 @@ def test_the_lines_have_the_column_of_the_log(column: str, sql: str, python: str
         of_engines = settings(strategy, event_time=column)
         assert of_engines["Flink SQL"].code.startswith(f"WATERMARK FOR {sql} AS {sql} - INTERVAL")
         assert of_engines["Spark"].code == f'.withWatermark({python}, "500 milliseconds")'
-    instead = settings(ConformalWatermark(0.01), Instead(500, "x"), event_time=column)["Flink SQL"].instead
+    instead = settings(ConformalWatermark(0.01), ConstantBound(500, "x"), event_time=column)["Flink SQL"].instead
     assert instead is not None
     assert sql in instead.code
     sql_of_idle = settings(PerWriterMinimum(500, idle_ms=7), event_time=column)["Flink SQL"]

@@ -18,10 +18,10 @@ from wmlab.core.errors import EngineError
 from wmlab.core.files import DATA, as_path, write_new
 from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped
 from wmlab.engines import flink_rules, spark_rules
-from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, Verdict, findings, grown
+from wmlab.engines.causes import SEVERITY, Cause, Certainty, Evidence, Finding, Verdict, findings, grown
 from wmlab.engines.collected import WITHOUT_PLAN
 from wmlab.engines.flink_rest import BROKE_OFF
-from wmlab.engines.moments import Instance, Job, Moment, jobs_of
+from wmlab.engines.moments import Job, jobs_of
 from wmlab.engines.reading import Lines
 from wmlab.engines.remedies import Setting, settings_for
 from wmlab.engines.tables import Engine, table_of
@@ -104,7 +104,7 @@ class JobExplanation(Answer):
     def verdict(self) -> Verdict:
         """The overall result: "no fault", "held", "rows lost", "cannot tell" or "not running", the worst of all."""
         compared = self.findings if self.certainty == "candidates" else self.findings[:1]
-        return max((each.verdict for each in compared), key=_SEVERITY.index)
+        return max((each.verdict for each in compared), key=SEVERITY.index)
 
     @property
     def sentence(self) -> str:
@@ -157,10 +157,6 @@ class JobExplanation(Answer):
         ]
         text = "".join(f"<p>{escape(line)}</p>" for line in self.lines)
         return text + html_table("Evidence", ("at", "reported"), rows, left=(0, 1))
-
-
-_SEVERITY: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell", "rows lost", "held", "not running")
-"""The verdicts, the worst one last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -285,17 +281,18 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
     A text such as "90s" is counted from the log's begin. Raises `EngineError` for a moment before the log.
     """
     reports = log.reports
+    has_plan = not reports.lines[0].get(WITHOUT_PLAN)
     if at_ms is None:
-        known = log.engine == "flink" or reports.until_ms is not None
-        jobs = jobs_of(
+        return jobs_of(
             log.engine,
             log.table,
             log.until_ms,
+            has_plan=has_plan,
+            is_looked_at=log.engine == "flink" or reports.until_ms is not None,
             waits=reports.waits,
             state=reports.state,
             exception=reports.exception,
         )
-        return _with(log, jobs, is_looked_at=known)
     asked_ms = the_moment(at_ms, EngineError, start_ms=log.begin_ms)
     if asked_ms < log.begin_ms:
         raise EngineError(
@@ -303,12 +300,7 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
             remedy=f"give a moment of the log: milliseconds since 1970 from {log.begin_ms} on, or a text such as "
             '"20s", which is counted from its begin.',
         )
-    return _with(log, jobs_of(log.engine, log.table, asked_ms), is_looked_at=True)
-
-
-def _with(log: EngineLog, jobs: Sequence[Job], *, is_looked_at: bool) -> tuple[Job, ...]:
-    has_plan = not log.reports.lines[0].get(WITHOUT_PLAN)
-    return tuple(replace(job, has_plan=has_plan, is_looked_at=is_looked_at) for job in jobs)
+    return jobs_of(log.engine, log.table, asked_ms, has_plan=has_plan)
 
 
 def explain(jobs: Sequence[Job]) -> JobExplanation:
@@ -322,7 +314,7 @@ def explain(jobs: Sequence[Job]) -> JobExplanation:
 def _urgency(explanation: JobExplanation) -> tuple[int, int]:
     """How bad an answer is, and of equal ones how far its watermark is behind."""
     watermark_ms = explanation.watermark_ms
-    return _SEVERITY.index(explanation.verdict), explanation.at_ms - (watermark_ms if watermark_ms is not None else 0)
+    return SEVERITY.index(explanation.verdict), explanation.at_ms - (watermark_ms if watermark_ms is not None else 0)
 
 
 def _explain(job: Job) -> JobExplanation:
@@ -356,7 +348,7 @@ def _findings(job: Job) -> tuple[Finding, ...]:
 
 def _cost(job: Job, since: int) -> Cost:
     last = [each.last for each in job.observed]
-    after = [_moments_from(each, since) for each in job.observed]
+    after = [each.since(since) for each in job.observed]
 
     def growth(name: str) -> int | None:
         """Of a counter, all instances together."""
@@ -374,13 +366,6 @@ def _cost(job: Job, since: int) -> Cost:
         rows_out=growth("written"),
         late_rows=growth("late_records"),
     )
-
-
-def _moments_from(instance: Instance, since: int) -> Sequence[Moment]:
-    """The last moment up to `since`, or the first of all, and those after it."""
-    moments = instance.moments
-    begin = max((index for index, moment in enumerate(moments) if moment.at_ms <= since), default=0)
-    return moments[begin:]
 
 
 def advise(jobs: Sequence[Job]) -> JobAdvice:

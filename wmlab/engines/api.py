@@ -88,9 +88,9 @@ def spark(progress: Any, *, job: str | None = None) -> EngineLog:
     """The metrics of a Spark query: from a StreamingQuery, its `recentProgress`, a listener, a file of JSON lines, or
     Spark's event log, which also contains failed queries.
 
-    A listener is `wm.engine.Listener`, or an object whose `progress` lists StreamingQueryProgress objects of Spark 4.
-    `job` is the name or id of a query in an event log. Raises `EngineError` for anything else, no batch, or several
-    queries.
+    A listener is an object whose `progress` lists the StreamingQueryProgress that it got. Spark itself keeps the last
+    hundred; `spark.sql.streaming.numRecentProgressUpdates` changes that. The progress is that of Spark 4. `job` is the
+    name or id of a query of an event log. Raises `EngineError` for anything else, no batch, or several queries.
     """
     if isinstance(progress, str | Path):
         return _of_file(progress, "spark", job)

@@ -51,6 +51,8 @@ class Cause(StrEnum):
 
 Verdict = Literal["no fault", "held", "rows lost", "cannot tell", "not running"]
 """What a cause comes to, for somebody who has to be woken or not."""
+SEVERITY: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell", "rows lost", "held", "not running")
+"""The verdicts, the worst one last."""
 
 _NOT_RUNNING: Final = frozenset({Cause.FAILED, Cause.CANCELLED, Cause.RESTARTING, Cause.NOT_RUNNING})
 _LOSING: Final = frozenset({Cause.JUMP, Cause.DELAY_TOO_SMALL, Cause.FASTEST_DECIDES})

@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 from prometheus_client.parser import text_string_to_metric_families
 
 from wmlab.core.errors import EngineError
-from wmlab.core.words import listed, shown
+from wmlab.core.words import shown
 from wmlab.engines.flink_rest import Address, asker
-from wmlab.engines.tables import FLINK_METRICS, Line
+from wmlab.engines.tables import FLINK_METRICS, Line, only_id
 
 _OPERATOR: Final = "flink_taskmanager_job_task_operator_"
 _SPLIT: Final = f"{_OPERATOR}split_watermark_"
@@ -69,9 +69,9 @@ def poll_pages(addresses: Sequence[Address], *, polls: int, every_ms: int) -> li
     return samples
 
 
-def samples_of_range(address: Address, *, last_ms: int, every_ms: int, until_ms: int | None = None) -> list[Sample]:
+def samples_of_range(address: Address, *, last_ms: int, every_ms: int) -> list[Sample]:
     """What Prometheus has kept of the last while, a value every so often; raises `EngineError` without an answer."""
-    end_ms = until_ms or time.time_ns() // 1_000_000
+    end_ms = time.time_ns() // 1_000_000
     query = {
         "query": f'{{__name__=~"{"|".join(_NAMES)}"}}',
         "start": (end_ms - last_ms) / 1_000,
@@ -99,13 +99,9 @@ def lines_of(samples: Iterable[Sample], job: str | None = None) -> tuple[Line, .
         names[sample.labels.get("job_id", "")] = sample.labels.get("job_name", "")
         by_job.setdefault(sample.labels.get("job_id", ""), []).append(sample)
     fitting = [key for key in by_job if job in (None, key, names[key])]
-    if len(fitting) != 1:
-        offered = listed([f"{name} ({key})" for key, name in names.items()], most=6) or "none"
-        what = "jobs" if job is None else f"jobs {shown(job)}"
-        raise EngineError(f"there are {len(fitting)} {what}, of {offered}.", remedy="name one with job=, by its id.")
-    own = by_job[fitting[0]]
-    header = _header(fitting[0], names[fitting[0]], own)
-    return (header, *_polls(own))
+    what = "jobs" if job is None else f"jobs {shown(job)}"
+    chosen = only_id(fitting, what, (f"{name} ({key})" for key, name in names.items()))
+    return (_header(chosen, names[chosen], by_job[chosen]), *_polls(by_job[chosen]))
 
 
 def _header(key: str, name: str, samples: Sequence[Sample]) -> dict[str, Any]:

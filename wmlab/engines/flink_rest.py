@@ -17,8 +17,8 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from wmlab.core.errors import EngineError
-from wmlab.core.words import counted, listed, shown
-from wmlab.engines.tables import FLINK_METRICS, Line
+from wmlab.core.words import counted, shown
+from wmlab.engines.tables import FLINK_METRICS, Line, innermost_reason, only_id
 
 _MOST_ANSWER: Final = 16 * 2**20
 """How large an answer of Flink may be."""
@@ -154,20 +154,18 @@ def _task(ask: Asked, job: str, vertex: Mapping[str, Any]) -> Line:
 def _exception(answer: Mapping[str, Any]) -> str | None:
     """The innermost reason of the newest exception, in a line."""
     entries = (answer.get("exceptionHistory") or {}).get("entries") or []
-    trace = str(entries[0].get("stacktrace") or "") if entries else str(answer.get("root-exception") or "")
-    causes = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
-    return (causes[-1] if causes else trace.partition("\n")[0]).strip() or None
+    return innermost_reason(entries[0].get("stacktrace") if entries else answer.get("root-exception"))
 
 
 def _job(jobs: Sequence[Line], wanted: str | None) -> str:
     fitting = [each for each in jobs if wanted in (each["jid"], each["name"])]
     if wanted is None:
         fitting = [each for each in jobs if each["state"] == "RUNNING"] if len(jobs) > 1 else list(jobs)
-    if len(fitting) != 1:
-        offered = listed([f"{each['name']} ({each['jid']}, {each['state']})" for each in jobs], most=6) or "none"
-        what = "jobs that run" if wanted is None else f"jobs {wanted!r}"
-        raise EngineError(f"there are {len(fitting)} {what}, of {offered}.", remedy="name one with job=, by its id.")
-    return str(fitting[0]["jid"])
+    return only_id(
+        [str(each["jid"]) for each in fitting],
+        "jobs that run" if wanted is None else f"jobs {wanted!r}",
+        (f"{each['name']} ({each['jid']}, {each['state']})" for each in jobs),
+    )
 
 
 class _SameAddress(urllib.request.HTTPRedirectHandler):

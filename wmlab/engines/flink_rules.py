@@ -123,7 +123,7 @@ class Side:
         """By how much it is behind the others in the last poll up to a moment; None without watermarks."""
         until_ms = self.job.at_ms if at_ms is None else at_ms
         low, high = (
-            smallest(_at(each, until_ms).output_watermark_ms for each in instances)
+            smallest(each.since(until_ms)[0].output_watermark_ms for each in instances)
             for instances in (self.instances, self.others)
         )
         return None if low is None or high is None else high - low
@@ -654,14 +654,6 @@ def _has_watermark(instances: Sequence[Instance]) -> bool:
 def _subtasks(side: Sequence[Instance]) -> str:
     numbers = [str(each.subtask) for each in side]
     return f"subtask {numbers[0]}" if len(numbers) == 1 else f"subtasks {listed(numbers)}"
-
-
-def _at(instance: Instance, at_ms: int) -> Moment:
-    return max(
-        (each for each in instance.moments if each.at_ms <= at_ms),
-        key=lambda each: each.at_ms,
-        default=instance.moments[0],
-    )
 
 
 def _zone_ms(off_ms: int, slack_ms: int) -> int:

@@ -80,6 +80,11 @@ class Instance:
         """What it was last."""
         return self.moments[-1]
 
+    def since(self, at_ms: int) -> tuple[Moment, ...]:
+        """The last moment up to `at_ms`, or the first of all, and those after it."""
+        begin = max((index for index, moment in enumerate(self.moments) if moment.at_ms <= at_ms), default=0)
+        return self.moments[begin:]
+
     @property
     def source(self) -> str:
         """The name of the first operator of its chain, without Flink's "Source: "."""
@@ -268,16 +273,12 @@ _NUMBER: Final = re.compile(r" \(\d+\)$")
 """What tells tasks of one name apart."""
 
 
-def jobs_of(
-    engine: Engine,
-    table: pa.Table,
-    at_ms: int,
-    *,
-    waits: bool | None = None,
-    state: str | None = None,
-    exception: str | None = None,
-) -> tuple[Job, ...]:
-    """The job in a table up to a moment, once for each end of its plan; `table` has a row at least."""
+def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[Job, ...]:
+    """The job in a table up to a moment, once for each end of its plan; `table` has a row at least.
+
+    `facts` are fields of `Job` that the table does not have: `waits`, `has_plan`, `is_looked_at`, and for Spark `state`
+    and `exception`.
+    """
     rows = [row for row in table.to_pylist() if row["at_ms"] <= at_ms]
     chains: dict[tuple[str, int | None], dict[int, list[dict[str, Any]]]] = {}
     splits: dict[tuple[str, int | None, int], list[Split]] = {}
@@ -303,7 +304,7 @@ def jobs_of(
     read = {name for names in inputs.values() for name in names}
     last = [each for task in tasks if task not in read for each in _ends(task, inputs)]
     if engine == "flink":
-        state, exception = rows[-1]["state"], rows[-1]["exception"]
+        facts |= {name: rows[-1][name] for name in ("state", "exception")}
     ends = [task for task in last if inputs[task] or engine == "flink"] or last
     titles = {task: tuple(dict.fromkeys(row["operator"] for row in rows if row["task"] == task)) for task in ends}
     return tuple(
@@ -315,12 +316,10 @@ def jobs_of(
             inputs=inputs,
             observed_task=task,
             operator=operators[task],
-            waits=waits,
-            state=state,
-            exception=exception,
             plans=plans,
             states=tuple(states.items()),
             titles=titles[task],
+            **facts,
         )
         for task in ends
     )

@@ -16,7 +16,7 @@ from wmlab.core.errors import EngineError
 from wmlab.core.files import as_path, read_text
 from wmlab.core.words import instant_ms, listed, shown
 from wmlab.engines.collected import lines_of, samples_of_text
-from wmlab.engines.tables import Engine, Line
+from wmlab.engines.tables import Engine, Line, innermost_reason, only_id
 
 _MOST_BYTES: Final = 256 * 2**20
 """How large a file of lines may be."""
@@ -107,28 +107,16 @@ def _of_events(events: Iterable[Line], query: str | None, where: str) -> Lines:
         if "progress" in event:
             reported.setdefault(str(event["progress"]["id"]), []).append(event["progress"])
     fitting = [key for key in reported if query in (None, key, names.get(key))]
-    if len(fitting) != 1:
-        offered = listed([f"{names.get(key) or 'without a name'} ({key})" for key in reported], most=6) or "none"
-        raise EngineError(
-            f"{where} has {len(fitting)} such queries, of {offered}.", remedy="name one with job=, by its id."
-        )
-    lines = reported[fitting[0]]
-    ends = [e for e in own if "progress" not in e and "name" not in e and str(e.get("id")) == fitting[0]]
+    offered = (f"{names.get(key) or 'without a name'} ({key})" for key in reported)
+    chosen = only_id(fitting, f"such queries in {where}", offered)
+    lines = reported[chosen]
+    ends = [e for e in own if "progress" not in e and "name" not in e and str(e.get("id")) == chosen]
     ends = [e for e in ends if e.get("runId") == lines[-1].get("runId") and "exception" in e]
     last_ms = instant_ms(lines[-1]["timestamp"]) + int((lines[-1].get("durationMs") or {}).get("triggerExecution") or 0)
     if not ends:
         return Lines("spark", tuple(lines), until_ms=last_ms)
     wrong = ends[-1]["exception"]
-    return Lines("spark", tuple(lines), last_ms, False, "FAILED" if wrong else "ENDED", _reason(wrong))
-
-
-def _reason(exception: str | None) -> str | None:
-    """The innermost reason of an exception of Spark, in a line."""
-    if not exception:
-        return None
-    lines = [line.strip() for line in exception.splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines)[-1 if causes else 0]
+    return Lines("spark", tuple(lines), last_ms, False, "FAILED" if wrong else "ENDED", innermost_reason(wrong))
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:
@@ -180,7 +168,7 @@ def _state_of(query: Any) -> dict[str, Any]:
         "until_ms": time.time_ns() // 1_000_000,
         "waits": bool(query.isActive and not status["isDataAvailable"] and not status["isTriggerActive"]),
         "state": "RUNNING" if query.isActive else "ENDED" if wrong is None else "FAILED",
-        "exception": None if wrong is None else _reason(str(wrong)),
+        "exception": None if wrong is None else innermost_reason(str(wrong)),
     }
 
 

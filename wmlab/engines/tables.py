@@ -16,8 +16,9 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from wmlab.core.errors import EngineError
 from wmlab.core.schemas import FLAG, LONG, REAL, TEXT, column, table
-from wmlab.core.words import instant_ms
+from wmlab.core.words import instant_ms, listed
 
 Engine = Literal["flink", "spark"]
 Line = Mapping[str, Any]
@@ -232,6 +233,21 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
             "event_max_ms": _spark_time(event.get("max")),
             "event_min_ms": _spark_time(event.get("min")),
         }
+
+
+def only_id(ids: Sequence[str], what: str, offered: Iterable[str]) -> str:
+    """The id of the one job or query that fits; raises `EngineError`, which names those that are offered, otherwise."""
+    if len(ids) == 1:
+        return ids[0]
+    names = listed(list(offered), most=6) or "none"
+    raise EngineError(f"there are {len(ids)} {what}, of {names}.", remedy="name one with job=, by its id.")
+
+
+def innermost_reason(text: str | None) -> str | None:
+    """The innermost cause in the text of a Java exception, in a line: the last one, or the first line without any."""
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return next(iter((*causes[-1:], *lines)), None)
 
 
 def _titled(names: Sequence[str]) -> list[str]:

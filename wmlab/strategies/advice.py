@@ -17,16 +17,16 @@ from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, listed, rounded
 from wmlab.strategies.candidates import Candidates
-from wmlab.strategies.comparison import Outcome, missed_text, named, outcome
+from wmlab.strategies.comparison import Outcome, missed_text, outcome, short_name
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
 from wmlab.strategies.findings import Finding, LogFindings, findings_of
-from wmlab.strategies.idle_timeouts import Idleness, idleness_of
+from wmlab.strategies.idle_timeouts import idle_costs, idle_costs_text
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.recipes import EventTimeColumn, Instead, Setting, settings
+from wmlab.strategies.recipes import ConstantBound, EventTimeColumn, Setting, settings
 from wmlab.strategies.replay import as_trace, path_of_records
 from wmlab.strategies.windows import LogWindows, Windows, windows_of
 
@@ -49,12 +49,12 @@ class Advice(Answer):
     it, the constant bound that was judged with it, `judged[0]`. `bound_ms` is the constant bound that the complete log
     needs, as in `lateness_curve`; for sessions it may be longer than necessary.
 
-    `findings` say what is wrong with the log, and how reliable its numbers are. Findings in `doubts` are doubts about
-    the advice, which is then a guess; without doubts it is supported. `judged` has the outcomes of all candidates on
-    the second half, the constant bound first. `by_key` is the outcome of a watermark for each key; its lag is measured
-    at the key that has just sent, so it is not comparable with the others. `idleness` is the cost of every idle timeout
-    on the whole log with the bound of the strategy, if it has a timeout; if all writers are idle at once, the watermark
-    goes to the largest time there, as in Flink.
+    `findings` say what is wrong with the log, and what its numbers are worth. Those in `doubts` stand against the
+    advice, which is a guess then; it is supported if there is none. `judged` has the outcomes of all candidates on the
+    second half, the constant bound first; `by_key` that of a watermark for each key, whose lag is that of the key that
+    has just sent, so that it cannot be held against the others. `idleness` is the row of `idle_costs` for the idle
+    timeout and the bound of the strategy, if that has a timeout; where all writers are idle at once, the watermark goes
+    to the largest time there, as in Flink.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Advice(Answer):
     findings: tuple[Finding, ...]
     judged: tuple[Outcome, ...]
     by_key: Outcome | None
-    idleness: Idleness | None
+    idleness: Mapping[str, Any] | None
 
     @property
     def missed_share(self) -> float:
@@ -110,7 +110,7 @@ class Advice(Answer):
             "findings": [finding.to_dict() for finding in self.findings],
             "judged": [_numbers(outcome) for outcome in self.judged],
             "by_key": None if self.by_key is None else _numbers(self.by_key),
-            "idleness": None if self.idleness is None else self.idleness.row(self._idle_ms),
+            "idleness": self.idleness,
         }
 
     @property
@@ -118,14 +118,14 @@ class Advice(Answer):
         """Whether the log supports a watermark for the target, in one sentence."""
         missed = f"{self.target:.3%} {'late' if self.windows is None else f'lost by {self.windows}'}"
         if self.supported:
-            return f"Take {named(self.strategy)} for {self.name!r}, for {missed}."
+            return f"Take {short_name(self.strategy)} for {self.name!r}, for {missed}."
         kinds = listed(list(dict.fromkeys(doubt.kind for doubt in self.doubts)))
         return f"The log {self.name!r} does not support a watermark for {missed}: {kinds}."
 
     @property
     def sentence(self) -> str:
-        """The verdict, and what to expect from the strategy, which is the best guess if the log does not support it."""
-        guess = "" if self.supported else f"The best guess is {named(self.strategy)}. "
+        """The verdict, and what to expect of the strategy, which is the best guess if the log does not support it."""
+        guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
         return f"{self.verdict} {guess}{self._expected()} {self._beside()}"
 
     def _expected(self) -> str:
@@ -145,7 +145,7 @@ class Advice(Answer):
         """The reason, and what is said next to the advice: its idle timeout, a watermark for each key."""
         parts = [self.reason]
         if self.idleness is not None:
-            parts.append(f"On the whole log its idle timeout {self.idleness.does(self._idle_ms)}.")
+            parts.append(f"On the whole log its idle timeout {idle_costs_text(self.idleness)}.")
         by_key = self.by_key
         if by_key is not None and by_key.lag_p50_ms is not None and by_key.lag_p50_ms < _LESS * self.lag_ms:
             parts.append(
@@ -154,13 +154,8 @@ class Advice(Answer):
             )
         return " ".join(parts)
 
-    @property
-    def _idle_ms(self) -> int:
-        """The idle timeout of the strategy; 0 if it has none."""
-        return (self.strategy.idle_ms or 0) if isinstance(self.strategy, PerWriterMinimum) else 0
-
     def __repr__(self) -> str:
-        guess = "" if self.supported else f"The best guess is {named(self.strategy)}. "
+        guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
         lines = [self.verdict, f"{guess}{self._expected()} {self._beside()}"]
         lines += [f"- {finding}" for finding in self.findings]
         lines += [f"  assumed: {text}" for text in self.assumed]
@@ -221,7 +216,7 @@ def advise(
     judged = [judge(each, log, middle, late_share, of_half) for each in candidates.of_one_watermark()]
     by_key = [judge(each, log, middle, late_share, of_half) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
-    judged_ms = _bound_ms(constant)
+    judged_ms = constant.candidate.bound_ms
     case = AdviceCase(
         trace=trace,
         target=late_share,
@@ -244,11 +239,11 @@ def advise(
         lag_ms=best.lag_ms,
         lag_range=best.lag_range,
         unseen_from=middle + 1,
-        whole=outcome(best.strategy, log, path_of_records(log, best.met, best.x), in_log),
+        whole=outcome(best.strategy, log, path_of_records(log, best.candidate.met, best.candidate.x), in_log),
         bound_ms=of_log.bound_ms,
         settings=settings(
             best.strategy,
-            Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
+            ConstantBound(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
             event_time=EventTimeColumn(
                 trace.event_time_column, trace.event_time_form, trace.event_time_origin_ms, trace.event_time_zone
             ),
@@ -258,13 +253,21 @@ def advise(
         findings=(*of_log.findings, *findings_of_advice(case)),
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
-        idleness=idleness_of(best.strategy, trace),
+        idleness=_idleness(best.strategy, trace),
     )
 
 
 def _guard(of_log: LogFindings) -> bool:
     """Whether records with wrong times change the bound, so that a guard against them is worth trying."""
     return any(finding.kind == "wrong times" and finding.doubt for finding in of_log.findings)
+
+
+def _idleness(strategy: Strategy[Any], trace: Trace) -> Mapping[str, Any] | None:
+    """What the idle timeout of a strategy costs on the log; None if it has none."""
+    if not isinstance(strategy, PerWriterMinimum) or strategy.idle_ms is None:
+        return None
+    (costs,) = idle_costs(trace, [strategy.idle_ms], strategy.bound).to_dict("records")
+    return dict(costs)
 
 
 def _numbers(of: Outcome) -> dict[str, Any]:
@@ -280,12 +283,6 @@ def _late_and_lag(of: Outcome) -> str:
     return f"{missed_text(of)} for a median lag of {_lag(of)}"
 
 
-def _bound_ms(constant: JudgedCandidate) -> int:
-    """The bound of the first candidate."""
-    assert isinstance(constant.strategy, BoundedOutOfOrderness)
-    return constant.strategy.bound
-
-
 def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate]) -> str:
     constant = judged[0]
     if best is constant:
@@ -293,7 +290,7 @@ def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate]) -> str:
         if not others:
             return "A constant bound is the only candidate."
         return "Of the candidates that keep the target there, none has clearly less lag than this constant bound."
-    bound = f"the constant bound of the first half, {rounded(_bound_ms(constant))}"
+    bound = f"the constant bound of the first half, {rounded(constant.candidate.bound_ms)}"
     return f"There {bound}, has {_late_and_lag(constant.unseen)}."
 
 

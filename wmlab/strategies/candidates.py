@@ -32,7 +32,7 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile, within
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, XOfRecords, before, x_of_records
+from wmlab.strategies.replay import Log, before, x_of_records
 from wmlab.strategies.windows import Windows
 
 _COARSE: Final = 4
@@ -87,9 +87,10 @@ class OpenBound:
         # The larger the bound, the more sessions still take records: what is lost becomes less.
         return bisect_left(range(bound_ms), True, key=enough)
 
-    def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], XOfRecords]:
+    def with_bound(self, bound_ms: int) -> Candidate:
         """The strategy with a bound, and its X."""
-        return self.make(bound_ms), (_less(self.met, bound_ms), _less(self.x, bound_ms))
+        met, x = (_less(times, bound_ms) for times in (self.met, self.x))
+        return Candidate(self.make(bound_ms), met, x, self, bound_ms)
 
 
 def _less(x: Int64Array, bound_ms: int) -> Int64Array:
@@ -101,12 +102,23 @@ def median(values: Int64Array) -> int:
     return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
 
 
-Candidate = tuple[Strategy[Any], XOfRecords]
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A strategy with the X that each record of the log meets, and X after it.
+
+    `open_bound` is what one with a bound was made of, and `bound_ms` that bound.
+    """
+
+    strategy: Strategy[Any]
+    met: Int64Array
+    x: Int64Array
+    open_bound: OpenBound | None = None
+    bound_ms: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All candidates over one log, for a target; `middle` is the first row that the choice has not seen.
+    """All candidates over one log, for a target; `middle` is the first row of the test half.
 
     The first one is a constant bound; the simpler ones come first.
     """
@@ -126,12 +138,12 @@ class Candidates:
 
     @property
     def middle(self) -> int:
-        """The first row of the half that the choice has not seen; 0 if there is but one row."""
+        """The first row of the test half, which the choice does not see; 0 if there is but one row."""
         return self.trace.rows // 2
 
     @cached_property
     def first(self) -> Trace:
-        """The half that the choice has seen."""
+        """The tuning half, from which parameters are chosen."""
         return Trace(self.trace.name, self.trace.table.slice(0, max(1, self.middle)))
 
     @cached_property
@@ -148,7 +160,8 @@ class Candidates:
         candidates += [self._chosen(self._guarded_constant())] if self.guard else []
         for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
             candidates.append(self._chosen(OpenBound(rebound(strategy), self.log, met, x, self.windows)))
-        return candidates + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
+        of_steering = zip(steering, runs[len(waiting) + len(guarded) :], strict=True)
+        return candidates + [Candidate(strategy, *steps) for strategy, steps in of_steering]
 
     def of_keys(self) -> list[Candidate]:
         """A watermark for each key, if keys are not the writers."""
@@ -179,7 +192,7 @@ class Candidates:
         return OpenBound(make, self.log, top, np.maximum(top, moving), self.windows)
 
     def _steering(self) -> list[Strategy[Any]]:
-        """Those that find their bound themselves, also in the half that nobody has seen."""
+        """Those that find their bound themselves, also in the test half."""
         warm_up = min(1_000, max(1, self.trace.rows // 10))
         share = 1 - self.target
         return [
@@ -198,8 +211,7 @@ class Candidates:
         log = Log.of(searched)
         if len(np.unique(log.writer)) < 2:
             return []
-        since = before(log.arrival, log.writer)
-        silences = (log.arrival - since)[since != UNKNOWN]
+        silences = log.silences_ms
         if not len(silences) or not silences.max():
             return [None]
         longest = int(silences.max())
@@ -222,13 +234,6 @@ class Candidates:
             curve = OpenBound(PerWriterMinimum, log, *steps, self.windows).curve(slice(None))
             lags[idle_ms] = curve.lag_ms(curve.bound_ms(self._share_of(curve.rows)))
         return lags
-
-
-def bound_of(strategy: Strategy[Any]) -> int | None:
-    """The bound of a strategy, or of that within a guard, ms; None if it has none."""
-    if isinstance(strategy, Guarded):
-        return bound_of(strategy.inner)
-    return strategy.bound if isinstance(strategy, BoundedOutOfOrderness | PerWriterMinimum) else None
 
 
 def rebound(strategy: Strategy[Any]) -> Callable[[int], Strategy[Any]]:

@@ -35,19 +35,17 @@ from wmlab.strategies.windows import LogWindows, WindowOutcome, Windows, window_
 CONSECUTIVE: Final = 2_000
 """So many records in a row are looked at for the worst late share."""
 
-RECORDS: Final = pa.schema(
+LATE_ROWS: Final = pa.schema(
     [("strategy", pa.string()), ("row", pa.int64())]
     + [(column.name, column.type) for column in TRACE_SCHEMA]
     + [(name, pa.int64()) for name in ("met", "x", "perfect", "late_by_ms")]
     + [("lost", pa.bool_())]
 )
-"""One row for each strategy and record, with the columns of a trace: its number in order of arrival, from 1; the X that
-it meets, X and the perfect watermark after it, null where unknown or at the end; by how much it is late, 0 if not;
-whether no window takes it, null without windows."""
+"""One row for each strategy and late record, with the columns of a trace: its number in order of arrival, from 1; the X
+that it meets, X and the perfect watermark after it, null where unknown or at the end; by how much it is late; whether
+no window takes it, null without windows."""
 
-_LENGTHS: Final = frozenset(
-    {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
-)
+_LENGTHS: Final = frozenset({"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "wait", "window"})
 """Fields of strategies that are durations of event time, which is in ms in every log."""
 _HALF: Final = 0.5
 """The late share above which a strategy is of no use: it loses most records."""
@@ -118,8 +116,8 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The strategy with its fields that differ from their defaults, see `named`."""
-        return named(self.strategy)
+        """The strategy with its fields that differ from their defaults, see `short_name`."""
+        return short_name(self.strategy)
 
     @property
     def late_share(self) -> float:
@@ -232,7 +230,7 @@ class Comparison(TableAnswer[Outcome]):
         if not usable and causal:
             text = f"{over}, no strategy is of use"
             if least not in ahead:
-                text += f"; {least.name} {best}, {missed_text(least)} for {said_lag(least.lag_p50_ms or 0)}"
+                text += f"; {least.name} {best}, {missed_text(least)} for {lag_text(least.lag_p50_ms or 0)}"
         else:
             first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
             of = " of those that miss at most half" if len(usable) + len(ahead) < len(causal) else ""
@@ -242,7 +240,7 @@ class Comparison(TableAnswer[Outcome]):
             else:
                 text = f"{over}, {least.name} {best} {cost}. {first.name} is the least behind{of} "
                 text += f"({missed_text(first)}, lag {_time(first.lag_p50_ms)})"
-        return f"{text}{said_ahead(ahead)}.{self._of_open_windows()}"
+        return f"{text}{ahead_text(ahead)}.{self._of_open_windows()}"
 
     def _of_open_windows(self) -> str:
         """Which strategies leave windows open when the clock ends, if that was asked for; as a sentence."""
@@ -265,27 +263,21 @@ class Comparison(TableAnswer[Outcome]):
             f"all numbers here: wm.trace.profile(log) names {it}, and its without() is the log without {it}. "
         )
 
-    def records(self) -> pa.Table:
-        """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
-        log, table = Log.of(self.trace), self.trace.table
-        parts = []
+    def late_rows(self) -> Any:
+        """A data frame of the late records of each strategy, as `LATE_ROWS` has them.
+
+        With windows `lost` says which of them no window takes; each record that is lost is late.
+        """
+        log, parts = Log.of(self.trace), []
         for outcome, path in zip(self.outcomes, self.paths, strict=True):
             met, ends = path.met, log.ends_by_key if outcome.strategy.keyed else log.ends
-            late_by, late = np.zeros_like(met), log.event < met
-            late_by[late] = difference(met, log.event, late)
-            lost = pa.nulls(outcome.rows, pa.bool_()) if self.windows is None else self.windows.lost(log, met)
-            columns = [pa.repeat(outcome.name, outcome.rows), np.arange(1, outcome.rows + 1), *table.columns]
-            columns += [*map(_known, (met, path.x, ends)), late_by, lost]
-            parts.append(pa.table(columns, RECORDS))
-        return pa.concat_tables(parts)
-
-    def late_rows(self) -> Any:
-        """A data frame of the late records of each strategy, as `RECORDS` has them.
-
-        With windows, `lost` marks those that no window accepts.
-        """
-        records = self.records()
-        return pandas_frame(records.filter(pc.greater(records["late_by_ms"], 0)))
+            late = log.event < met
+            lost = pa.nulls(outcome.late, pa.bool_()) if self.windows is None else self.windows.lost(log, met)[late]
+            columns = [pa.repeat(outcome.name, outcome.late), np.flatnonzero(late) + 1]
+            columns += self.trace.table.filter(pa.array(late)).columns
+            columns += [_known(times[late]) for times in (met, path.x, ends)]
+            parts.append(pa.table([*columns, difference(met, log.event, late), lost], LATE_ROWS))
+        return pandas_frame(pa.concat_tables(parts))
 
     def __repr__(self) -> str:
         rows = [self._heads(), *([str(cell) for cell in row] for row in self._rows())]
@@ -401,20 +393,20 @@ def _known(times: Int64Array) -> pa.Array:
     return pa.array(times, mask=(times == UNKNOWN) | (times == END))
 
 
-def named(strategy: Any) -> str:
+def short_name(strategy: Any) -> str:
     """A strategy with the fields that are not default, durations as people read them: "Flink(bound=45 min)"."""
     parts = [
-        _in_words(f.name, getattr(strategy, f.name))
+        _field_text(f.name, getattr(strategy, f.name))
         for f in fields(strategy)
         if f.repr and getattr(strategy, f.name) != f.default
     ]
     return f"{type(strategy).__name__}({', '.join(parts)})"
 
 
-def _in_words(name: str, value: object) -> str:
-    """A field of a strategy: "bound=45 min"; of many writers the first and the last; a strategy within as `named`."""
+def _field_text(name: str, value: object) -> str:
+    """A field of a strategy: "bound=45 min"; of many writers the first and the last; a strategy by `short_name`."""
     if isinstance(value, Strategy):
-        return f"{name}={named(value)}"
+        return f"{name}={short_name(value)}"
     if isinstance(value, int) and (name.endswith("_ms") or name in _LENGTHS):
         return f"{name.removesuffix('_ms')}={exactly(value)}"
     if isinstance(value, tuple) and len(value) > _SHOWN:
@@ -435,7 +427,7 @@ def never_closed(outcome: Outcome) -> str:
     return f"{grouped(count)} of {counted(windows, 'window')} never {close}"
 
 
-def said_ahead(ahead: Sequence[Outcome]) -> str:
+def ahead_text(ahead: Sequence[Outcome]) -> str:
     """Of strategies that are ahead of the arrivals by how much, as a part of a sentence; "" for none."""
     parts = [
         f"{o.name} is ahead of the arrivals by {rounded(-(o.lag_p50_ms or 0))} in the median, "
@@ -446,7 +438,7 @@ def said_ahead(ahead: Sequence[Outcome]) -> str:
     return "".join(f"; {part}" for part in (*parts, *more))
 
 
-def said_lag(lag_ms: int) -> str:
+def lag_text(lag_ms: int) -> str:
     """A median lag in words: "a median lag of 1.2 s", or "a median lag of −1.2 s, ahead of the arrivals"."""
     return f"a median lag of {rounded(lag_ms)}{', ahead of the arrivals' if lag_ms < 0 else ''}"
 

@@ -11,19 +11,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import counted, grouped, listed, rounded
-from wmlab.strategies.candidates import OpenBound, bound_of, rebound
+from wmlab.strategies.candidates import OpenBound
 from wmlab.strategies.clocks import each_writer
-from wmlab.strategies.comparison import named
+from wmlab.strategies.comparison import short_name
 from wmlab.strategies.findings import Finding, row_numbers
 from wmlab.strategies.judging import BLOCKS, STEADY, TOLERANCE, JudgedCandidate
 from wmlab.strategies.lateness import curve_of
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, before
+from wmlab.strategies.replay import Log
 from wmlab.strategies.windows import Windows
 
 _ENOUGH: Final = 100
@@ -111,7 +110,7 @@ def _of_numbers(case: AdviceCase) -> Iterator[Finding]:
 
 def _of_movement(case: AdviceCase) -> Iterator[Finding]:
     """A watermark that keeps its target by standing still, or that waits for who does not come back."""
-    best, name = case.best, named(case.best.strategy)
+    best, name = case.best, short_name(case.best.strategy)
     if best.lag_ms > case.lossless_lag_ms:
         lossless = f"a constant bound that leaves no record late has {rounded(case.lossless_lag_ms)}"
         text = f"{name} stalls: its median lag is {rounded(best.lag_ms)}, where {lossless}."
@@ -120,7 +119,7 @@ def _of_movement(case: AdviceCase) -> Iterator[Finding]:
     middle = case.trace.rows // 2
     arrival = Log.of(case.trace).arrival[middle:]
     patience_ms = 2 * abs(case.constant.lag_ms)
-    still, usual = (_still_share(arrival, judged.x[middle:], patience_ms) for judged in (best, case.constant))
+    still, usual = (_still_share(arrival, judged.candidate.x[middle:], patience_ms) for judged in (best, case.constant))
     if still > _STILL and usual < _STILL / 2:
         text = f"{name} stands still for {still:.1%} of the time, for {rounded(best.unseen.stall_ms)} at the longest."
         yield Finding(kind="stands still", text=text, doubt=True)
@@ -141,47 +140,39 @@ def _inner(strategy: Strategy[Any]) -> Strategy[Any]:
 
 def _tail(case: AdviceCase) -> Iterator[Finding]:
     """The bound is for few records that come far later than all others: a smaller one loses little more."""
-    log, best = Log.of(case.trace), case.best
-    top = before(log.event)
-    waiting = [(case.constant.strategy, case.bound_ms, top, np.maximum(top, log.event))]
-    if (bound_ms := bound_of(best.strategy)) is not None and best is not case.constant:
-        met, x = (np.where(times == UNKNOWN, UNKNOWN, times + bound_ms) for times in (best.met, best.x))
-        waiting.insert(0, (best.strategy, bound_ms, met, x))
-    yield from [tail for each in waiting if (tail := _tail_of(case, log, *each)) is not None][:1]
+    best, constant = case.best.candidate, case.constant.candidate
+    waiting = [] if best is constant else [(best.open_bound, best.bound_ms)]
+    waiting.append((constant.open_bound, case.bound_ms))
+    tails = (_tail_of(case, open_bound, bound_ms) for open_bound, bound_ms in waiting if open_bound is not None)
+    yield from [tail for tail in tails if tail is not None][:1]
 
 
-def _tail_of(
-    case: AdviceCase, log: Log, strategy: Strategy[Any], bound_ms: int, met: Int64Array, x: Int64Array
-) -> Finding | None:
-    """The tail that a bound is for, if the curve of its watermark has a knee and it keeps the target.
-
-    `met` and `x` are those of the bound 0.
-    """
-    make = rebound(strategy)
-    curve = OpenBound(make, log, met, x, case.windows).curve(slice(None))
+def _tail_of(case: AdviceCase, of: OpenBound, bound_ms: int) -> Finding | None:
+    """The tail that a bound is for, if the curve of its watermark has a knee and it keeps the target."""
+    curve, log = of.curve(slice(None)), of.log
     share = curve.late_share(bound_ms)
     knee = curve.knee(share)
     # Between two bounds of which none keeps the target there is nothing to choose.
     if knee is None or share > TOLERANCE * case.target:
         return None
     deadline = log.event if case.windows is None else case.windows.deadlines(log.event)
-    between = (met != UNKNOWN) & (deadline < met - knee.bound_ms) & (deadline >= met - bound_ms)
+    between = (of.met != UNKNOWN) & (deadline < of.met - knee.bound_ms) & (deadline >= of.met - bound_ms)
     owners = Counter(case.trace.table["writer"].filter(pa.array(between)).to_pylist())
     names = tuple(sorted(name for name, count in owners.items() if 2 * count >= between.sum()))
     whose = f", most of them of {listed(names, most=_NAMED)}" if names and len(case.trace.writer_names) > 1 else ""
     return Finding(
         kind="one tail",
-        text=f"The bound of {named(make(bound_ms))} is for one tail of {knee.late_share - share:.3%} of the "
+        text=f"The bound of {short_name(of.make(bound_ms))} is for one tail of {knee.late_share - share:.3%} of the "
         f"records{whose}: over the whole log {share:.3%} {case.missed} costs a median lag of "
         f"{rounded(curve.lag_ms(bound_ms))}, and {knee.late_share:.3%} {case.missed} costs "
         f"{rounded(curve.lag_ms(knee.bound_ms))}.",
-        remedy=f"If they may be {case.missed}, take {named(make(knee.bound_ms))}.",
+        remedy=f"If they may be {case.missed}, take {short_name(of.make(knee.bound_ms))}.",
         count=int(between.sum()),
         writers=names,
         rows=row_numbers(between),
         bound_ms=bound_ms,
         without_ms=knee.bound_ms,
-        doubt=bound_ms > _TAIL * max(knee.bound_ms, 1) and not isinstance(_inner(strategy), PerWriterMinimum),
+        doubt=bound_ms > _TAIL * max(knee.bound_ms, 1) and not isinstance(_inner(of.make(bound_ms)), PerWriterMinimum),
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from wmlab.core.times import Int64Array
 from wmlab.strategies.candidates import Candidate, median
 from wmlab.strategies.comparison import Outcome, outcome
 from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
@@ -38,26 +37,25 @@ _SIMPLER: Final = 0.05
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JudgedCandidate:
-    """A candidate with its outcome on the unseen half, and the X that each record of the whole log meets, and after it.
+    """A candidate with its outcome on the unseen half of the log.
 
     `missed_range` and `lag_range` are the intervals around the share of missed records, 0 to 1, which are late, or lost
     if windows are known; and around the median lag, ms.
     """
 
+    candidate: Candidate
     unseen: Outcome
-    met: Int64Array
-    x: Int64Array
     missed_range: tuple[float, float]
     lag_range: tuple[int, int]
     first_missed_share: float
-    """The share of missed records of the half that the choice has seen."""
+    """The share of missed records of the tuning half."""
     steady: bool
     """Whether the share of missed records in the blocks is steady enough for the target."""
 
     @property
     def strategy(self) -> Strategy[Any]:
-        """The candidate."""
-        return self.unseen.strategy
+        """The strategy."""
+        return self.candidate.strategy
 
     @property
     def lag_ms(self) -> int:
@@ -82,21 +80,20 @@ class JudgedCandidate:
 
 def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: LogWindows | None) -> JudgedCandidate:
     """What a candidate does on the rows of a log from `middle` on, of which the windows are."""
-    strategy, (met, x) = candidate
+    met, x = candidate.met, candidate.x
     half = log.of_rows(slice(middle, None))
     missed = log.event < met if windows is None else windows.windows.lost(log, met)
     timed = (x[middle:] != UNKNOWN) & (x[middle:] != END)
     blocks = _around(missed[middle:], np.mean)
     lag = _around(difference(half.arrival, x[middle:], timed), median) if timed.any() else (0.0, 0.0)
     few = _wilson(int(missed[middle:].sum()), len(half.event))
-    unseen = outcome(strategy, half, path_of_records(half, met[middle:], x[middle:]), windows)
+    unseen = outcome(candidate.strategy, half, path_of_records(half, met[middle:], x[middle:]), windows)
     if windows is not None:
         # Sessions of the first half may still take records of the second.
         unseen = replace(unseen, lost=int(missed[middle:].sum()))
     return JudgedCandidate(
+        candidate=candidate,
         unseen=unseen,
-        met=met,
-        x=x,
         missed_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
         lag_range=(floor(lag[0]), ceil(lag[1])),
         first_missed_share=float(missed[: max(1, middle)].mean()),

@@ -151,7 +151,7 @@ def _plus(count: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Instead:
+class ConstantBound:
     """The constant bound for an engine that cannot have a strategy, ms, and what is expected of it, in words."""
 
     bound_ms: int
@@ -160,7 +160,7 @@ class Instead:
 
 def settings(
     strategy: Strategy[Any] | int,
-    instead: Instead | None = None,
+    instead: ConstantBound | None = None,
     *,
     event_time: str | EventTimeColumn = "event_time",
 ) -> dict[str, Setting]:

@@ -22,7 +22,7 @@ from wmlab.core.log_files import is_frame
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace, load
 from wmlab.core.words import grouped, shown
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strategy, Tick, steps
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strategy, Tick, now_of, steps
 
 XOfRecords = tuple[Int64Array, Int64Array]
 """The X that each record meets, and the X after it."""
@@ -81,6 +81,12 @@ class Log:
         timed = self.ends != END
         lags = difference(self.arrival, self.ends, timed)
         return int(np.quantile(lags, 0.5, method="inverted_cdf")) if len(lags) else None
+
+    @cached_property
+    def silences_ms(self) -> Int64Array:
+        """The times between two records of one writer."""
+        since = before(self.arrival, self.writer)
+        return difference(self.arrival, since, since != UNKNOWN)
 
     @cached_property
     def clock_ms(self) -> int:
@@ -222,7 +228,7 @@ def _path_of(strategy: Strategy[Any], items: Sequence[Input], end_ms: int) -> Pa
                 after.append(x)
             if x > largest:
                 risen.append(x)
-                risen_ms.append(item.arrival_ms if isinstance(item, Record) else item.now_ms)
+                risen_ms.append(now_of(item))
                 largest = x
         except OverflowError:
             raise ModelError(

@@ -14,7 +14,7 @@ from tests.strategies.model.logs import logs, xs
 from tests.strategies.oracles import flink_rules
 from wmlab.strategies.model import flink
 from wmlab.strategies.model.flink import STATUS_ACTIVE, STATUS_IDLE, Combined, Downstream, Flink, Partial
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Status, Tick, earlier, run
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, earlier, run
 
 OPERATIONS = st.lists(
     st.one_of(
@@ -151,14 +151,6 @@ def test_a_declared_writer_is_waited_for_until_it_is_idle() -> None:
     log = [Record(50, 0, "a"), Record(70, 200, "a"), Tick(600), Tick(700), EndOfInput()]
     assert xs(Flink(0, 300, 100, writers=("a", "b")), log) == [UNKNOWN, UNKNOWN, 70, 70, END]
     assert xs(Flink(0, None, 100, writers=("a", "b")), log) == [UNKNOWN] * 4 + [END]
-
-
-def test_a_status_is_believed() -> None:
-    log = [Record(50, 0, "a"), Record(70, 0, "b"), Tick(100), Status(110, "a", True), Status(120, "a", False)]
-    log += [Record(90, 130, "b"), Tick(200)]
-    # Behind the output "a" holds a source, which has all its splits, and not a valve, which waits for it to catch up.
-    assert xs(Flink(0, None, 100, "splits"), log) == [UNKNOWN, UNKNOWN, 50, 70, 70, 70, 70]
-    assert xs(Flink(0, None, 100, "channels"), log) == [UNKNOWN, UNKNOWN, 50, 70, 70, 70, 90]
 
 
 def test_in_2_3_0_a_channel_resumes_with_a_watermark_that_rises_only() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import by_writer, late, logs, rising, top, xs
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Status, Tick, run
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 
@@ -63,10 +63,8 @@ def test_a_run_that_is_split_is_one_run(records: list[Record], place: int) -> No
     assert [x] == ([UNKNOWN, *xs(strategy, records)])[-1:]
 
 
-def test_a_status_leaves_a_writer_out_and_takes_it_in_and_ticks_see_silence() -> None:
-    inputs = [Record(10, 0, "a"), Record(90, 1, "b"), Status(2, "a", idle=True), Status(3, "a", idle=False)]
-    assert xs(PerWriterMinimum(), [*inputs, Record(95, 4, "b")]) == [10, 10, 90, 90, 90]
-    assert xs(PerWriterMinimum(), [*inputs[:2], EndOfInput()])[-1] == END
+def test_ticks_see_silence() -> None:
+    assert xs(PerWriterMinimum(), [Record(10, 0, "a"), Record(90, 1, "b"), EndOfInput()])[-1] == END
     ticks = [Record(10, 0, "a"), Record(90, 50, "b"), Tick(100), Tick(101)]
     assert xs(PerWriterMinimum(idle_ms=100), ticks) == [10, 10, 10, 90]
 

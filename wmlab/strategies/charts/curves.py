@@ -35,11 +35,11 @@ from wmlab.core.log_files import is_frame
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, counted, grouped, joined, listed, rounded, shown
 from wmlab.strategies.charts.arrivals import CAP, Arrivals
-from wmlab.strategies.comparison import Comparison, Outcome, missed_text, never_closed, said_ahead, said_lag
+from wmlab.strategies.comparison import Comparison, Outcome, ahead_text, lag_text, missed_text, never_closed
 from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
-from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
+from wmlab.strategies.model.strategy import END, UNKNOWN, Record, steps
 from wmlab.strategies.replay import Log, as_trace, difference, inputs
 
 _LEVELS: Final = 400
@@ -219,7 +219,7 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         panels.append(Panel(up=up, layers=curves, height=170, title=heading))
         data[name] = behind
     parts = [
-        f"{name} has {missed_text(o)} for {'an unknown median lag' if o.lag_p50_ms is None else said_lag(o.lag_p50_ms)}"
+        f"{name} has {missed_text(o)} for {'an unknown median lag' if o.lag_p50_ms is None else lag_text(o.lag_p50_ms)}"
         for name, o in zip(names, comparison, strict=True)
     ]
     title = title or f"Which records of {trace.name} come too late?"
@@ -227,16 +227,14 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     return chart_of(f"{listed(parts)}.", data, title=title, note=note, across=time.axis, panels=panels)
 
 
-def uncertainty(
-    trace: Trace, strategy: PravegaWatermark | None = None, *, tick_ms: int | None = None, title: str | None = None
-) -> Chart:
-    """Draw the distance between Pravega's two bounds over a log, and where the perfect watermark lies between them.
+def uncertainty(trace: Trace, strategy: PravegaWatermark | None = None, *, title: str | None = None) -> Chart:
+    """Draw how far the two bounds of Pravega are apart over a log, and where the perfect watermark lies between them.
 
-    The upper panel shows how far both bounds and the perfect watermark are behind the arrivals, downwards, so that the
-    lower bound is below the upper one; records that are late for the lower bound are crosses below it, at their delay.
-    The lower panel shows upper minus lower, the uncertainty about the time of a position. `strategy` is by default
-    `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` for anything but a log, if there is
-    no watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
+    Above, how far both bounds and the perfect watermark are behind the arrivals, downwards, so that the lower bound is
+    below the upper one; records that are late for the lower bound are crosses below it, at their delay. In the panel
+    below, upper less lower, the uncertainty about the time of a position. `strategy` is by default
+    `PravegaWatermark()`. Raises `ChartError` for anything but a log, if there is no watermark, and for another
+    strategy.
     """
     trace = as_trace(trace) if is_frame(trace) else trace
     if not isinstance(trace, Trace):
@@ -244,8 +242,7 @@ def uncertainty(
     strategy = PravegaWatermark() if strategy is None else strategy
     if not isinstance(strategy, PravegaWatermark):
         raise ChartError(f"{shown(strategy)} has no two bounds.", remedy="Give a wm.strategy.PravegaWatermark(...).")
-    require_argument("tick_ms", tick_ms, NotNegative | None)
-    items = list(inputs(trace, tick_ms))
+    items = list(inputs(trace))
     done = zip(items, steps(strategy, items), strict=True)
     taken = [(met, native) for item, (met, _, native) in done if isinstance(item, Record)]
     log = Log.of(trace)
@@ -409,9 +406,9 @@ def _describe(
     ]
     who = f"{listed(best, most=3)} {'loses' if len(best) == 1 else 'lose'}" if best else "No strategy loses"
     return (
-        f"A constant bound has 99% of the records of {trace.name} for {said_lag(lag_ms)}; the perfect watermark has "
+        f"A constant bound has 99% of the records of {trace.name} for {lag_text(lag_ms)}; the perfect watermark has "
         f"all for {rounded(edge)}. {who} less than the constant bound with the same lag"
-        f"{said_ahead(ahead)}.{_open_windows(placed, names)}"
+        f"{ahead_text(ahead)}.{_open_windows(placed, names)}"
     )
 
 

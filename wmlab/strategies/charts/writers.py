@@ -129,7 +129,7 @@ def _sentence(trace: Trace, clocks: Sequence[Any], flags: Sequence[Any]) -> str:
     first, last = trace.span_ms
     over = f"{counted(len(clocks), 'writer')} of {trace.name} {'sends' if len(clocks) == 1 else 'send'} "
     over += f"{counted(trace.rows, 'record')} in {rounded(last - first)}"
-    parts = [_said(trace, bad, verbs) for bad, verbs in zip(flags, _VERBS, strict=True) if bad.any()]
+    parts = [_kind_text(trace, bad, verbs) for bad, verbs in zip(flags, _VERBS, strict=True) if bad.any()]
     silent = sorted((clock for clock in clocks if clock.silences), key=lambda clock: -longest_ms(clock.silences))
     if silent:
         of = listed([f"{clock.writer} ({rounded(longest_ms(clock.silences))})" for clock in silent], most=_NAMED)
@@ -145,7 +145,7 @@ _VERBS: Final = (
 """What is said of one record, and of several, of each kind that is marked."""
 
 
-def _said(trace: Trace, bad: Any, verbs: tuple[str, str]) -> str:
+def _kind_text(trace: Trace, bad: Any, verbs: tuple[str, str]) -> str:
     owners = sorted(pc.unique(trace.table["writer"].filter(pa.array(bad))).to_pylist())
     count = int(bad.sum())
     return f"{counted(count, 'record')} of {listed(owners, most=_NAMED)} {verbs[count > 1]}"

@@ -21,6 +21,7 @@ from wmlab.strategies.model.strategy import (
     Record,
     Strategy,
     earlier,
+    now_of,
 )
 from wmlab.strategies.model.writers import Minimum
 
@@ -52,7 +53,7 @@ class Bytewax(Strategy[Clocks]):
         return UNKNOWN if ahead is None else max(state.now, record.arrival_ms) + ahead
 
     def step(self, state: Clocks, item: Input) -> tuple[Clocks, int, int]:
-        state.now = max(state.now, item.arrival_ms if isinstance(item, Record) else item.now_ms)
+        state.now = max(state.now, now_of(item))
         if isinstance(item, Record):
             ahead = item.event_time - self.wait - state.now
             state.ahead[item.key] = max(ahead, state.ahead.get(item.key, ahead))
@@ -74,16 +75,14 @@ class Waterline(NamedTuple):
 class Feldera(Strategy[Waterline]):
     """The largest time of all steps before this one, less `lateness`; a step has `rows` records.
 
-    `manual` is a lower limit that the user sets; the larger of both counts (feldera#7159). A waterline is used one step
-    after it is known (feldera#2216). Native is X.
+    A waterline is used one step later than it is known (feldera#2216). Native is X.
     """
 
     lateness: NotNegativeMs
     rows: Positive = 1
-    manual: int = UNKNOWN
 
     def start(self) -> Waterline:
-        return Waterline(used=self.manual)
+        return Waterline()
 
     def met(self, state: Waterline, x: int, record: Record) -> int:
         return state.used
@@ -116,7 +115,7 @@ class RisingWave(Strategy[Minimum]):
         return state.advance(record.arrival_ms)
 
     def step(self, state: Minimum, item: Input) -> tuple[Minimum, int, int]:
-        x = state.advance(item.arrival_ms if isinstance(item, Record) else item.now_ms)
+        x = state.advance(now_of(item))
         if isinstance(item, Record):
             x = state.put(item.writer, earlier(item.event_time, self.bound), item.arrival_ms)
         return state, x, x
@@ -190,7 +189,7 @@ class LimitedDelay(Strategy[DelayState]):
         return state.x
 
     def step(self, state: DelayState, item: Input) -> tuple[DelayState, int, int]:
-        now = item.arrival_ms if isinstance(item, Record) else item.now_ms
+        now = now_of(item)
         self._advance(state, now)
         if isinstance(item, Record):
             before = state.largest.setdefault(item.writer, UNKNOWN)
@@ -229,6 +228,6 @@ class WallClock(Strategy[int]):
         return max(state, record.arrival_ms - self.grace_ms)
 
     def step(self, state: int, item: Input) -> tuple[int, int, int]:
-        now = item.arrival_ms if isinstance(item, Record) else item.now_ms
+        now = now_of(item)
         state = max(state, now - self.grace_ms)
         return state, state, state

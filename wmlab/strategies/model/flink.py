@@ -19,7 +19,16 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegativeMs, PositiveMs, Record, Status, Strategy, earlier
+from wmlab.strategies.model.strategy import (
+    UNKNOWN,
+    Input,
+    NotNegativeMs,
+    PositiveMs,
+    Record,
+    Strategy,
+    earlier,
+    now_of,
+)
 
 STATUS_IDLE: Final = "IDLE"
 STATUS_ACTIVE: Final = "ACTIVE"
@@ -152,8 +161,8 @@ class FlinkState:
     """What a job has seen: the largest time of each writer, who sent since the last probe, when quiet times began.
 
     `quiet` has the begin of the quiet time of each writer, in that order, `expired` those that the timeout has reached;
-    `asked` are the writers that joined or of which a status came since the last probe. `holder` is the split that was
-    the least when all were last looked at. It is written in place: `met` and `step` both run the probes that are due.
+    `asked` are the declared writers until the first probe. `holder` is the split that was the least when all were last
+    looked at. It is written in place: `met` and `step` both run the probes that are due.
     """
 
     combined: Combined
@@ -206,28 +215,16 @@ class Flink(Strategy[FlinkState]):
         return earlier(state.combined.out, -1)
 
     def step(self, state: FlinkState, item: Input) -> tuple[FlinkState, int, int]:
-        self._probe_until(state, item.arrival_ms if isinstance(item, Record) else item.now_ms)
+        self._probe_until(state, now_of(item))
         if isinstance(item, Record):
             writer = item.writer
             state.maxima[writer] = max(state.maxima.get(writer, UNKNOWN), item.event_time)
             state.fresh.add(writer)
-            self._join(state, writer)
-        elif isinstance(item, Status):
-            self._join(state, item.writer)
-            state.asked.add(item.writer)
-            if self.inputs == "channels":
-                state.combined, _ = channel_status(state.combined, item.writer, item.idle, self._task_rule)
-            else:
-                state.combined, _ = split_status(
-                    state.combined, item.writer, item.idle, self._task_rule, immediate=True
-                )
+            if writer not in state.combined.inputs:
+                # A channel that joins an idle task has not said yet that it is active, as its first watermark will.
+                idle = self.inputs == "channels" and state.combined.idle
+                state.combined.inputs[writer] = Partial(idle=idle, aligned=state.combined.out == UNKNOWN)
         return state, earlier(state.combined.out, -1), state.combined.out
-
-    def _join(self, state: FlinkState, writer: str) -> None:
-        if writer not in state.combined.inputs:
-            # A channel that joins an idle task has not said yet that it is active, as it will with its first watermark.
-            idle = self.inputs == "channels" and state.combined.idle
-            state.combined.inputs[writer] = Partial(idle=idle, aligned=state.combined.out == UNKNOWN)
 
     def _probe_until(self, state: FlinkState, now: int) -> None:
         """Runs all probes that are due at `now`, only those in which something can change."""

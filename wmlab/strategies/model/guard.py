@@ -67,7 +67,7 @@ class Guarded(Strategy[GuardState]):
             state.inner, x, native = self.inner.step(state.inner, item)
             return state, x, native
         state.inner, x, native = self.inner.step(state.inner, Tick(item.arrival_ms))
-        # After a tick, X of a strategy with a watermark for each key is the least; asked for is that of this key.
+        # After a tick, X of a strategy with a watermark for each key is the least; the caller wants that of this key.
         return state, self.inner.met(state.inner, x, item) if self.keyed else x, native
 
     def at_end(self, state: GuardState) -> tuple[int, Any]:

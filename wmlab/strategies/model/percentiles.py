@@ -28,6 +28,7 @@ from wmlab.strategies.model.strategy import (
     ShareBetween,
     Strategy,
     earlier,
+    now_of,
 )
 from wmlab.strategies.model.writers import Minimum
 
@@ -73,9 +74,6 @@ class SlidingWindow:
         self._arrived: deque[int] = deque()
         self._ascending: list[int] = []
 
-    def __len__(self) -> int:
-        return len(self._ascending)
-
     def add(self, value: int) -> None:
         """One more value, in place of the oldest one if the window is full."""
         ascending = self._ascending
@@ -87,10 +85,6 @@ class SlidingWindow:
     def quantile(self, share: float) -> int:
         """The quantile at `share` of the values in the window, which must not be empty."""
         return self._ascending[rank(share, len(self._ascending)) - 1]
-
-    def largest(self, count: int) -> list[int]:
-        """The `count` largest values, in descending order; fewer if there are not as many."""
-        return self._ascending[: -count - 1 : -1]
 
     def bound(self, share: float) -> int:
         """The quantile at `share` when one more value counts that is above all; the largest value stands for that one.
@@ -115,7 +109,6 @@ class SlidingState:
     def add(self, event_time: int) -> None:
         """One more record."""
         self.count += 1
-        # As `lateness` has it, without a call for each record.
         self.window.add(max(0, self.top - event_time))
         self.top = max(self.top, event_time)
 
@@ -156,15 +149,6 @@ def require_warm_up(warm_up: int, size: int) -> None:
         )
 
 
-def lateness(top: int, event_time: int) -> int:
-    """How much `event_time` is below the largest one before it, `top`; 0 for the first record.
-
-    >>> lateness(10, 7), lateness(10, 12), lateness(UNKNOWN, 5)
-    (3, 0, 0)
-    """
-    return top - event_time if event_time < top else 0
-
-
 class ConfluentState(NamedTuple):
     """All partitions by name, and the least of their watermarks."""
 
@@ -202,7 +186,7 @@ class ConfluentWatermark(Strategy[ConfluentState]):
             value = earlier(partition.top, bound + self.margin_ms(partition.count))
             x = state.minimum.put(item.writer, value, item.arrival_ms)
         else:
-            x = state.minimum.tell(item)
+            x = state.minimum.advance(now_of(item))
         return state, x, earlier(x, 1)
 
     def margin_ms(self, count: int) -> int:

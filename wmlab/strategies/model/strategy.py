@@ -63,17 +63,6 @@ class Tick(NamedTuple):
     """The clock, in ms."""
 
 
-class Status(NamedTuple):
-    """A writer is idle from now on, or active again, as a source reports to its engine."""
-
-    now_ms: int
-    """The clock, in ms."""
-    writer: str
-    """The writer that turns idle or active."""
-    idle: bool
-    """Whether it is idle from now on."""
-
-
 class EndOfInput(NamedTuple):
     """No record follows."""
 
@@ -88,7 +77,7 @@ class SourceEnd(NamedTuple):
     failed: bool = False
 
 
-Input = Record | Tick | Status
+Input = Record | Tick
 """What a step is given."""
 
 
@@ -183,9 +172,9 @@ def earlier(time: int, amount: int) -> int:
     return time if time in (UNKNOWN, END) else max(UNKNOWN, min(END, left))
 
 
-def now_of(item: Input) -> int | None:
-    """What an input says of the wall clock in ms: the arrival of a record, or a tick; None: nothing."""
-    return item.arrival_ms if isinstance(item, Record) else item.now_ms if isinstance(item, Tick) else None
+def now_of(item: Input) -> int:
+    """What an input says of the wall clock, in ms: the arrival of a record, or a tick."""
+    return item.arrival_ms if isinstance(item, Record) else item.now_ms
 
 
 def require_parameters(owner: Any) -> None:

@@ -16,17 +16,16 @@ from wmlab.strategies.model.strategy import (
     NotNegativeMs,
     PositiveMs,
     Record,
-    Status,
     Strategy,
-    Tick,
     earlier,
+    now_of,
 )
 
 
 class Minimum:
     """One value a writer, the least of those that are not idle, and `x`, the largest that this least has been.
 
-    A writer is idle if nothing of it came for more than `idle_ms`, as seen at the next input, or if a status says so.
+    A writer is idle if nothing of it came for more than `idle_ms`, as seen at the next input.
     `declared` writers hold the minimum at `UNKNOWN` before their first record. When all are idle, `x` stays, or comes
     to the largest value with `flush`.
     """
@@ -48,20 +47,6 @@ class Minimum:
         self._active[writer] = now_ms
         self.values[writer] = max(before, value)
         if self._drop(now_ms) or resumes or before == self._least:
-            self._lowest()
-        return self.x
-
-    def tell(self, item: Input) -> int:
-        """`x` after anything but a record."""
-        if isinstance(item, Tick):
-            self.advance(item.now_ms)
-        elif isinstance(item, Status):
-            self._declare(item.now_ms)
-            self._drop(item.now_ms)
-            if item.writer in self.values:
-                self._active.pop(item.writer, None)
-                if not item.idle:
-                    self._active[item.writer] = item.now_ms
             self._lowest()
         return self.x
 
@@ -113,5 +98,5 @@ class PerWriterMinimum(Strategy[Minimum]):
         if isinstance(item, Record):
             x = state.put(item.writer, earlier(item.event_time, self.bound), item.arrival_ms)
         else:
-            x = state.tell(item)
+            x = state.advance(now_of(item))
         return state, x, x
