@@ -197,7 +197,7 @@ def test_what_cannot_be_explained_is_refused(options, message) -> None:
 )
 def test_a_recording_of_buffers_alone_is_explained_too(plan: Query) -> None:
     run = LOST.replace(queries=[plan]).record()
-    bare = Recording.from_tables({"buffers": run.table("buffers")}, name="bare", source="trace")
+    bare = Recording.from_tables({"buffers": run.table("buffers")}, name="bare")
     assert bare.explain(at_ms=9_000).origins == run.explain(at_ms=9_000).origins
     assert bare.explain().stragglers == run.explain().stragglers
 

@@ -24,5 +24,5 @@ def test_the_clock_says_whether_a_watermark_is_a_date(at_ms: int, watermark: int
     (row,) = (row for row in buffers.to_pylist() if row["operator"] == "build")
     row |= {"arrived_ms": at_ms, "watermark": watermark}
     table = pa.Table.from_pylist([row], schema=buffers.schema)
-    bare = Recording.from_tables({"buffers": table}, name="bare", source="trace")
+    bare = Recording.from_tables({"buffers": table}, name="bare")
     assert said in bare.explain(at_ms=at_ms).sentence

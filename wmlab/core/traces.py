@@ -49,7 +49,7 @@ from wmlab.core.log_files import (
     require_form,
     require_good,
 )
-from wmlab.core.schemas import MANIFEST_FILE
+from wmlab.core.storage import MANIFEST_FILE
 from wmlab.core.times import BadTimeError, TimeUnit, moment_ms
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped, shown, utc

@@ -174,11 +174,10 @@ def test_a_reader_is_there_from_when_it_joins_and_has_the_state_of_its_last_inci
     assert at[9_500] == {"a": "crashed", "z-0": ""}
 
 
-@pytest.mark.parametrize(("finished", "end_ms"), [(True, 1_000), (False, 700)])
-def test_a_stopped_run_ends_with_what_was_recorded(finished: bool, end_ms: int) -> None:
+@pytest.mark.parametrize(("scenario", "end_ms"), [({"start_ms": 0, "duration_ms": 1_000}, 1_000), (None, 700)])
+def test_a_run_without_a_scenario_ends_with_the_last_row(scenario: dict[str, int] | None, end_ms: int) -> None:
     tables = {"segments": [segment()], "writer_marks": [mark("w", 7, 50), mark("w", 600, 700)]}
-    scenario = {"start_ms": 0, "duration_ms": 1_000}
-    recording = Recording.from_tables(tables, name="by hand", scenario=scenario, finished=finished)
+    recording = Recording.from_tables(tables, name="by hand", scenario=scenario)
     assert read_states(recording, "orders").high_ms == end_ms
 
 
