@@ -322,30 +322,26 @@ def recorded(
 
 _RARE: Final = (50_000, 20, 100)
 """The thresholds of the garbage collector during a run, in objects and in collections of the younger generation."""
-_thresholds_lock: Final = threading.Lock()
-_thresholds: Final[list[tuple[int, int, int]]] = []
-"""The thresholds from before each of the runs that are being made; the first are those of the process."""
+_is_running: Final = threading.Lock()
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let the garbage collector look rarely until the block ends, in any thread.
+    """Let the garbage collector look rarely until the block ends.
 
     A run makes millions of rows that stay, and hardly any cycles. Looking at all of them again and again takes up to
-    half of a long run.
+    half of a long run. While another thread is in such a block, nothing is changed.
     """
-    with _thresholds_lock:
-        _thresholds.append(gc.get_threshold())
-        if 0 < _thresholds[-1][0] < _RARE[0]:
-            gc.set_threshold(*_RARE)
+    before = gc.get_threshold()
+    if not 0 < before[0] < _RARE[0] or not _is_running.acquire(blocking=False):
+        yield
+        return
+    gc.set_threshold(*_RARE)
     try:
         yield
     finally:
-        with _thresholds_lock:
-            before = _thresholds[0] if len(_thresholds) == 1 else None
-            del _thresholds[-1]
-            if before is not None:
-                gc.set_threshold(*before)
+        gc.set_threshold(*before)
+        _is_running.release()
 
 
 def as_streams(recordings: Mapping[str, Recording], *, name: str) -> Recording:
