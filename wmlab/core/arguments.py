@@ -26,8 +26,9 @@ def the_moment(
     """
     if isinstance(at_ms, str):
         return _moment_of_text(at_ms, error, name, start_ms)
-    if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral):
-        raise error(f"{name} is {shown(at_ms)}, which is not a moment.", remedy=f"give whole milliseconds, {_TEXTS}.")
+    if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral) or not -(2**63) <= int(at_ms) < 2**63:
+        remedy = f"give whole milliseconds of at most 64 bits, {_TEXTS}."
+        raise error(f"{name} is {shown(at_ms)}, which is not a moment.", remedy=remedy)
     return int(at_ms)
 
 

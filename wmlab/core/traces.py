@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wmlab.core.answers import html_table
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import TraceError, unknown_attribute
 from wmlab.core.files import DATA, as_path
 from wmlab.core.log_columns import (
@@ -50,7 +51,7 @@ from wmlab.core.log_files import (
     require_good,
 )
 from wmlab.core.storage import MANIFEST_FILE
-from wmlab.core.times import BadTimeError, TimeUnit, moment_ms
+from wmlab.core.times import TimeUnit
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped, shown, utc
 
@@ -182,11 +183,12 @@ class Trace:
         return int(pc.sum(pc.less(self.table["arrival_ms"], self.table["event_time"])).as_py())
 
     def between(self, start: int | str, end: int | str) -> Trace:
-        """The events that arrive in [start, end): milliseconds since 1970, or ISO dates and times, UTC by default.
+        """The events that arrive in [start, end): milliseconds since 1970, or ISO dates and times, UTC without a zone.
 
         Raises `TraceError` if nothing arrives then, or a bound is neither.
         """
-        start_ms, end_ms = _moment_ms(start), _moment_ms(end)
+        bounds = {"start": start, "end": end}.items()
+        start_ms, end_ms = (the_moment(at, TraceError, name=name, start_ms=None) for name, at in bounds)
         arrivals = self.table["arrival_ms"]
         inside = pc.and_(pc.greater_equal(arrivals, start_ms), pc.less(arrivals, end_ms))
         chosen = self.table.filter(inside)
@@ -570,18 +572,6 @@ def logs_of_writers(
     if problems:
         raise Problems(f"the scenario {scenario!r}", problems)
     return {name: loaded[trace].writers(name).columns() for _, name, trace in named}
-
-
-def _moment_ms(moment: int | str) -> int:
-    if type(moment) is int and -(2**63) <= moment < 2**63:
-        return moment
-    try:
-        return moment_ms(str(moment))
-    except BadTimeError as wrong:
-        raise TraceError(
-            f"{moment!r} is not a moment: it {wrong}.",
-            remedy="give milliseconds since 1970 (64 bits) or an ISO date such as '2013-01-01'.",
-        ) from wrong
 
 
 def _date(moment_ms: int) -> str:

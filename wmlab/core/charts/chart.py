@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import resvg_py
 
-from wmlab.core.charts.axis import AnyAxis, format_instant
+from wmlab.core.charts.axis import AnyAxis
 from wmlab.core.charts.scene import Panel, Rule, Scene, Shape
 from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg, svg_for_page
@@ -23,7 +23,7 @@ from wmlab.core.errors import ChartError, unknown_attribute
 from wmlab.core.files import as_path
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
-from wmlab.core.words import grouped, is_instant, joined, listed, rounded, shown
+from wmlab.core.words import grouped, joined, listed, shown
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -93,11 +93,6 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[
 def columns(rows: Sequence[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
     """Rows as the data of a chart: one list for each column, by its name."""
     return {name: [row[number] for row in rows] for number, name in enumerate(names)}
-
-
-def when(at_ms: int, *, span_ms: int) -> str:
-    """A clock time in words: since the begin, or in UTC if it reads as an instant, as exact as `span_ms` demands."""
-    return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else rounded(at_ms)
 
 
 def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
