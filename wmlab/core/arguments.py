@@ -12,7 +12,8 @@ from typing import Final
 
 from wmlab.core.durations import FORM, duration_ms, ms_of_text
 from wmlab.core.errors import RecordingError, WmlabError
-from wmlab.core.words import instant_ms, shown
+from wmlab.core.times import moment_ms
+from wmlab.core.words import shown
 
 
 def the_moment(
@@ -40,7 +41,7 @@ def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int
         after_ms = ms_of_text(text)
     except ValueError:
         try:
-            return instant_ms(text)
+            return moment_ms(text)
         except ValueError:
             pass
         problem = f"{name} is {shown(text)}, which is not a moment."

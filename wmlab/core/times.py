@@ -578,3 +578,8 @@ def kind_of(sample: Iterable[str | None], time_format: str | None = None) -> Tex
     counts["dates"] = sum(any(pattern.fullmatch(text) for pattern in _COMPILED) for text in texts)
     counts["numbers"] = sum(re.match(_NUMBER, text) is not None for text in texts)
     return max(counts, key=lambda kind: counts[kind])
+
+
+def moment_ms(text: str) -> int:
+    """The ms since 1970 of one date, UTC if it names no zone; raises `BadTimeError`, which is a `ValueError`."""
+    return moment_of(text)[0]

@@ -60,12 +60,6 @@ def since_1970_ms(instant: datetime) -> int:
     return (instant - _EPOCH) // timedelta(milliseconds=1)
 
 
-def instant_ms(text: str) -> int:
-    """A date of ISO 8601 in ms since 1970, rounded down; UTC without a zone. Raises `ValueError` for another text."""
-    instant = datetime.fromisoformat(text.strip())
-    return since_1970_ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
-
-
 def moment(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     """A time with all its digits: "340 ms", "29.4 s", "12 min 5.25 s"; from one hour on to the second, "2 d 5 h 49 s".
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from wmlab.core.schemas import FLAG, LONG, REAL, TEXT, column, table
-from wmlab.core.words import instant_ms
+from wmlab.core.times import moment_ms
 
 Engine = Literal["flink", "spark"]
 Line = Mapping[str, Any]
@@ -187,7 +187,7 @@ def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     totals: Counter[str] = Counter()
     for progress in sorted(lines, key=lambda line: str(line["timestamp"])):
         common = {
-            "at_ms": instant_ms(progress["timestamp"]),
+            "at_ms": moment_ms(progress["timestamp"]),
             "job": progress.get("name") or progress["id"],
             "batch": progress["batchId"],
             "run": progress.get("runId"),
@@ -245,4 +245,4 @@ def _titled(names: Sequence[str]) -> list[str]:
 
 
 def _spark_time(text: str | None) -> int | None:
-    return None if text is None else instant_ms(text)
+    return None if text is None else moment_ms(text)
