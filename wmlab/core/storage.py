@@ -131,7 +131,7 @@ def installed_version() -> str | None:
 
 def _other_version(version: object, where: str) -> RecordingError:
     if type(version) is not int:
-        return damaged(f"{where} is damaged: schema_version is {version!r}, which is no whole number.")
+        return damaged(f"{where} is damaged: schema_version is {version!r}, which is not a whole number.")
     if version > SCHEMA_VERSION:
         return RecordingError(
             f"{where} has schema version {version}, newer than {SCHEMA_VERSION}, the newest this wmlab reads.",

@@ -78,7 +78,7 @@ NEWER = SCHEMA_VERSION + 1
         ({"schema_version": NEWER, "name": None}, f"schema version {NEWER}, newer than {SCHEMA_VERSION}"),
         ({"schema_version": SCHEMA_VERSION - 1}, "was recorded by an older wmlab"),
         ({"schema_version": 1, "kind": None}, f"it has schema version 1, this one reads {SCHEMA_VERSION}"),
-        ({"schema_version": "1"}, "is damaged: schema_version is '1', which is no whole number"),
+        ({"schema_version": "1"}, "is damaged: schema_version is '1', which is not a whole number"),
         ({"name": None}, "is damaged: name: input should be a valid string (got None)"),
         ({"seed": "7"}, "is damaged: seed: input should be a valid integer (got '7')"),
         ({"wmlab_version": 3}, "is damaged: wmlab_version: input should be a valid string (got 3)"),
