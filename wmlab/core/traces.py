@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from wmlab.core.answers import html_table
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import TraceError, unknown_attribute
-from wmlab.core.files import DATA, as_path
+from wmlab.core.files import DATA, as_path, write
 from wmlab.core.log_columns import (
     BEFORE_1970,
     LogColumns,
@@ -241,13 +241,9 @@ class Trace:
             raise TraceError(
                 f"a trace cannot be saved as {target.name!r}.", remedy="give a name that ends in .parquet."
             )
-        try:
-            pq.write_table(self.table, target)
-        except OSError as refused:
-            raise TraceError(
-                f"{target} cannot be written: {refused}.", remedy="choose a file that you may write to."
-            ) from None
-        return target
+        content = pa.BufferOutputStream()
+        pq.write_table(self.table, content)
+        return write(target, content.getvalue(), TraceError)
 
     def columns(self) -> dict[str, Any]:
         """The trace as NumPy arrays of `rows` elements each, keyed as in `TRACE_SCHEMA`.

@@ -20,7 +20,7 @@ from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg, svg_for_page
 from wmlab.core.charts.theme import PAGE_STYLE, themed
 from wmlab.core.errors import ChartError, unknown_attribute
-from wmlab.core.files import as_path
+from wmlab.core.files import as_path, write
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import grouped, joined, listed, shown
@@ -381,16 +381,10 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
 def save_as(path: str | Path, noun: str, value: Drawing, writers: Mapping[str, Callable[[Drawing], bytes]]) -> Path:
     """Write what the writer of the path's suffix makes of the value; raises `ChartError` without, or if it cannot."""
     target = as_path(path, ChartError)
-    write = writers.get(target.suffix.lower())
-    if write is None:
+    make = writers.get(target.suffix.lower())
+    if make is None:
         raise ChartError(
             f"A {noun} cannot be saved as {target.name!r}: its suffix is {target.suffix!r}.",
             remedy=f"Choose one of {', '.join(writers)}.",
         )
-    content = write(value)
-    try:
-        target.write_bytes(content)
-    except OSError as wrong:
-        problem = f"A {noun} cannot be saved as {str(target)!r}: {wrong.strerror}."
-        raise ChartError(problem, remedy="Choose a file that you may write to.") from None
-    return target
+    return write(target, make(value), ChartError)
