@@ -13,7 +13,7 @@ from typing import Final
 from wmlab.core.durations import FORM, duration_ms, ms_of_text
 from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.times import moment_ms
-from wmlab.core.words import shown
+from wmlab.core.words import exactly, shown
 
 
 def the_moment(
@@ -56,15 +56,27 @@ def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int
     return start_ms + after_ms
 
 
-def the_duration(offered: object, error: type[WmlabError], *, name: str) -> int:
-    """A length in milliseconds, as a whole number or a text such as "90s"; raises `error` if it is none."""
+def the_duration(offered: object, error: type[WmlabError], *, name: str, least_ms: int | None = None) -> int:
+    """A length in milliseconds, as a whole number or a text such as "90s".
+
+    Raises `error` for anything else, and for less than `least_ms`.
+    """
     try:
         length_ms = duration_ms(offered)
     except ValueError as wrong:
         raise error(f"{name} is {shown(offered)}.", remedy=f"{wrong}.") from None
     if isinstance(length_ms, bool) or not isinstance(length_ms, numbers.Integral):
         raise error(f"{name} is {shown(offered)}.", remedy=f"{FORM}.")
+    if least_ms is not None and length_ms < least_ms:
+        raise error(f"{name} is {shown(offered)}.", remedy=f"give {exactly(least_ms)} or more.")
     return int(length_ms)
+
+
+def the_number(offered: object, error: type[WmlabError], *, name: str, least: int, most: int = 2**53) -> int:
+    """A whole number, which may be numpy's; raises `error` for anything else, and beyond the limits."""
+    if isinstance(offered, bool) or not isinstance(offered, numbers.Integral) or not least <= int(offered) <= most:
+        raise error(f"{name} is {shown(offered)}.", remedy=f"give a whole number from {least} to {most}.")
+    return int(offered)
 
 
 def the_names(offered: object, name: str, error: type[WmlabError] = RecordingError) -> tuple[str, ...]:

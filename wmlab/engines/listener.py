@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from wmlab.core.arguments import the_number
 from wmlab.core.errors import EngineError
-from wmlab.core.words import shown
 
 _MOST: Final = 100_000
 
@@ -20,10 +20,8 @@ class Listener(StreamingQueryListener):
     """
 
     def __init__(self, name: str | None = None, *, most: int = 10_000) -> None:
-        if type(most) is not int or not 1 <= most <= _MOST:
-            raise EngineError(f"most is {shown(most)}.", remedy="give a whole number from 1 to 100 000.")
         self.name = name
-        self.most = most
+        self.most = the_number(most, EngineError, name="most", least=1, most=_MOST)
         self.progress: list[Any] = []
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's name

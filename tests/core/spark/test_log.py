@@ -209,7 +209,7 @@ def test_what_spark_has_read_becomes_a_trace(spark: SparkSession) -> None:
 def test_the_straggler_is_the_writer_with_the_least_newest_time(spark: SparkSession) -> None:
     rows = [(event_time, arrival_ms, who) for event_time, arrival_ms, who, _ in LOG] + [(5, 1_700_000_004_500, "late")]
     log = spark.createDataFrame(rows, "event_time long, arrival_ms long, writer string")
-    found = {row.at_ms: row for row in stragglers(log, 1_500).collect()}
+    found = {row.at_ms: row for row in stragglers(log, "1.5 s").collect()}
     assert sorted(found) == list(range(min(found), max(found) + 1, 1_500))
     assert {max(found) - 1_500 < arrival <= max(found) for _, arrival, _ in rows[-2:-1]} == {True}
     for at_ms, row in found.items():

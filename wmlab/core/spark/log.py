@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from wmlab.core.arguments import the_duration
 from wmlab.core.errors import TraceError
 from wmlab.core.log_columns import (
     LogColumns,
@@ -125,7 +126,7 @@ class _Judge:
             yield from pa.Table.from_pylist(no_rows, LOG_SCHEMA).to_batches()
 
 
-def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
+def stragglers(log: DataFrame, every_ms: int | str) -> DataFrame:
     """The blocking writer, whose newest event is the oldest, at every multiple of `every_ms` of arrival.
 
     `log` has the columns `event_time`, `arrival_ms` and `writer`, as `of_log` gives them. A writer counts from its
@@ -139,8 +140,7 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     """
     require(log, "log", ("writer",))
     log = typed(log, "log", ("event_time", "arrival_ms"), TRACE_SCHEMA)
-    if type(every_ms) is not int or every_ms < 1:
-        raise TraceError(f"every_ms is {shown(every_ms)}.", remedy="give a whole number of milliseconds, 1 or more.")
+    every_ms = the_duration(every_ms, TraceError, name="every_ms", least_ms=1)
     at_ms = F.expr(f"arrival_ms + pmod(-arrival_ms, {every_ms})")
     by_moment = log.where("arrival_ms is not null").groupBy("writer", at_ms.alias("at_ms"))
     newest = by_moment.agg(F.max("event_time").alias("newest"))
