@@ -74,13 +74,12 @@ class Recording:
         """A recording of the given tables; those not given are empty, columns are taken by name.
 
         A column that admits nulls may be left out, as a log leaves out what it cannot know: it is null in every row.
-        `scenario` is plain JSON data. The kind is that of the class or, of `Recording` itself, the one that has the
-        tables. Raises `RecordingError` that names each table that is unknown or does not fit its schema.
+        `scenario` is plain JSON data. The kind is that of the class. Raises `RecordingError` that names each table that
+        is unknown or does not fit its schema.
         """
-        made_by = cls if cls.kind else _kind_of(tables)
-        mistakes = [_unknown_table(table, made_by.schemas) for table in tables if table not in made_by.schemas]
+        mistakes = [_unknown_table(table, cls.schemas) for table in tables if table not in cls.schemas]
         made: dict[str, pa.Table | storage.StoredTable] = {}
-        for table, schema in made_by.schemas.items():
+        for table, schema in cls.schemas.items():
             try:
                 made[table] = _conforming(tables.get(table, ()), schema)
             except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError) as wrong:
@@ -88,17 +87,17 @@ class Recording:
         if mistakes:
             raise RecordingError(
                 "the tables are not a recording:\n" + "\n".join(f"- {mistake}" for mistake in mistakes),
-                remedy=f"give every table the columns that {made_by.__name__}.schemas lists.",
+                remedy=f"give every table the columns that {cls.__name__}.schemas lists.",
             )
         manifest = Manifest(
             name=name,
-            kind=made_by.kind,
+            kind=cls.kind,
             scenario_json=scenario_text(scenario),
             seed=seed,
             rows=tuple((table, made[table].num_rows) for table in made),
             wmlab_version=installed_version(),
         )
-        return cast("Self", made_by(manifest, storage.RecordedTables(made)))
+        return cls(manifest, storage.RecordedTables(made))
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -259,13 +258,6 @@ def _conforming(rows: TableContent | storage.StoredTable, schema: pa.Schema) -> 
 def _unknown_table(name: object, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name), known, n=1)
     return f"there is no table {name!r}" + (f", did you mean {close[0]!r}" if close else "")
-
-
-def _kind_of(tables: Iterable[str]) -> type[Recording]:
-    """The kind that has most of these tables; of several, the last by name."""
-    if not _KINDS:
-        raise RecordingError("no kind of recording is known.", remedy="import wmlab.trace, which knows them all.")
-    return max(_KINDS.values(), key=lambda made: (sum(name in made.schemas for name in tables), made.kind))
 
 
 def of_one_kind(recordings: Iterable[object], *, remedy: str) -> type[Recording]:

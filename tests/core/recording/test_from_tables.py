@@ -11,12 +11,13 @@ import pytest
 from tests.core.recording.samples import SCENARIO, events, recording, segments, watermarks
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.streams.recording import StreamRecording
 from wmlab.streams.tables import TABLES
 
 
 def problem_of(tables, **settings):
     with pytest.raises(RecordingError) as raised:
-        Recording.from_tables(tables, **({"name": "r"} | settings))
+        StreamRecording.from_tables(tables, **({"name": "r"} | settings))
     assert raised.value.remedy
     return raised.value.problem
 
@@ -39,7 +40,7 @@ def test_a_column_that_admits_nulls_may_be_left_out_and_is_null():
     sent = {"sender": "a", "receiver": "b", "kind": "note", "content": "", "sent_ms": 1}
     unknown = dict.fromkeys(("stream", "received_ms", "bytes"))
     for rows in ([sent], pa.Table.from_pylist([sent])):
-        made = Recording.from_tables({"messages": rows}, name="r")
+        made = StreamRecording.from_tables({"messages": rows}, name="r")
         assert made.table("messages").to_pylist() == [sent | unknown]
 
 
@@ -64,8 +65,8 @@ WRITERS = pa.chunked_array([["w0", "w1"], ["w2", "w0"]])
 )
 def test_an_arrow_table_makes_the_recording_of_its_rows_whatever_its_order_and_spelling(columns):
     backwards = events_table(**columns).select(TABLES["events"].names[::-1])
-    as_rows = Recording.from_tables({"events": events()}, name="r")
-    assert Recording.from_tables({"events": backwards}, name="r") == as_rows
+    as_rows = StreamRecording.from_tables({"events": events()}, name="r")
+    assert StreamRecording.from_tables({"events": backwards}, name="r") == as_rows
 
 
 @pytest.mark.parametrize(
@@ -115,8 +116,8 @@ def test_equal_content_is_equal_wherever_it_lies(tmp_path):
 
 def test_another_manifest_or_row_makes_another_recording():
     changes = ({}, {"seed": 8}, {"name": "other"}, {"scenario": None})
-    fewer = Recording.from_tables({"events": events(3)}, name="r")
-    late = Recording.from_tables({"events": [e | {"append_ms": 99} for e in events(3)]}, name="r")
+    fewer = StreamRecording.from_tables({"events": events(3)}, name="r")
+    late = StreamRecording.from_tables({"events": [e | {"append_ms": 99} for e in events(3)]}, name="r")
     assert len({*(recording(**change) for change in changes), fewer, late}) == 6
 
 
@@ -131,7 +132,7 @@ def test_the_repr_counts_rows():
     assert repr(recording()) == (
         "Recording 'split under load' (simulation, seed 7): segments 2, events 4, watermarks 1"
     )
-    assert repr(Recording.from_tables({}, name="r")) == "Recording 'r' (simulation): all tables empty"
+    assert repr(StreamRecording.from_tables({}, name="r")) == "Recording 'r' (simulation): all tables empty"
     assert repr(recording().tables).startswith("Tables(segments, epochs, events")
 
 

@@ -13,6 +13,7 @@ from tests.core.recording.samples import events, recording
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.storage import SCHEMA_VERSION
+from wmlab.streams.recording import StreamRecording
 from wmlab.streams.tables import TABLES
 
 
@@ -39,7 +40,9 @@ def changed(change):
     return rewritten
 
 
-@pytest.mark.parametrize("made", [recording(), Recording.from_tables({}, name="r")], ids=["whole", "without scenario"])
+@pytest.mark.parametrize(
+    "made", [recording(), StreamRecording.from_tables({}, name="r")], ids=["whole", "without scenario"]
+)
 def test_what_was_saved_is_read_back(tmp_path, made):
     path = made.save(tmp_path / "r").path
     read = Recording.read(str(path))
@@ -141,7 +144,7 @@ def test_the_damage_of_all_tables_is_gathered(saved):
 
 
 def test_damage_inside_a_file_is_found_or_harmless(tmp_path):
-    genuine = Recording.from_tables({"events": events(1_000)}, name="r").save(tmp_path / "r")
+    genuine = StreamRecording.from_tables({"events": events(1_000)}, name="r").save(tmp_path / "r")
     file = genuine.path / "events" / "part-0.parquet"
     whole = file.read_bytes()
     column = pq.ParquetFile(file).metadata.row_group(0).column(4)

@@ -15,6 +15,7 @@ from wmlab.core import storage
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.storage import SCHEMA_VERSION
+from wmlab.streams.recording import StreamRecording
 from wmlab.streams.tables import TABLES
 
 
@@ -45,11 +46,11 @@ def test_a_dataset_is_plain_parquet_with_text_as_text(tmp_path):
 
 def test_equal_recordings_give_equal_bytes_however_they_were_chunked(tmp_path):
     rows = events(50_000)
-    whole = Recording.from_tables({"events": rows}, name="r").save(tmp_path / "whole")
+    whole = StreamRecording.from_tables({"events": rows}, name="r").save(tmp_path / "whole")
     table = whole.table("events")
     pieces = pa.concat_tables([table.slice(0, 7), table.slice(7, 30_000), table.slice(30_007)])
     coded = pieces.set_column(5, "writer", pieces["writer"].dictionary_encode())
-    chunked = Recording.from_tables({"events": coded}, name="r").save(tmp_path / "chunked")
+    chunked = StreamRecording.from_tables({"events": coded}, name="r").save(tmp_path / "chunked")
     again = Recording.read(whole.path).save(tmp_path / "again")
     assert files_of(whole.path) == files_of(chunked.path) == files_of(again.path)
 

@@ -12,6 +12,7 @@ import pytest
 import wmlab as wm
 from wmlab.core import traces
 from wmlab.core.errors import ScenarioError, TraceError
+from wmlab.streams.recording import StreamRecording
 
 CSV = "event_time,arrival_ms,writer,key\n"
 NEW_YEAR_MS = 1_356_998_400_000
@@ -127,7 +128,7 @@ def test_files_that_cannot_be_read_are_trace_errors(tmp_path):
 
 
 def test_a_recording_is_not_read_as_a_log(tmp_path: Path) -> None:
-    wm.trace.Recording.from_tables({}, name="a run").save(tmp_path / "run")
+    StreamRecording.from_tables({}, name="a run").save(tmp_path / "run")
     assert "run is a recording, not a log." in problem_of(tmp_path / "run")
 
 
