@@ -11,7 +11,6 @@ header; those of a trace in order of arrival.
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,7 +50,7 @@ from wmlab.core.log_files import (
     require_good,
 )
 from wmlab.core.storage import MANIFEST_FILE
-from wmlab.core.times import TimeUnit
+from wmlab.core.times import TextKind, TimeUnit
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped, shown, utc
 
@@ -105,7 +104,6 @@ def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str =
 
 
 _MOST_REASONS: Final = 5
-_SAMPLE_ROWS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -492,7 +490,8 @@ def _of_frame(offered: Any, wanted: LogColumns, bad_rows: BadRows, name: str) ->
 def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, name: str) -> Trace:
     if not rows.table.num_rows and not rows.refused:
         raise TraceError(f"{where} has no rows.", remedy="give a log with at least one event.")
-    made = trace_columns(rows.table, columns, kinds_in(rows.table, columns), name)
+    kinds, form = kinds_in(rows.table, columns), columns.form_of("event_time")
+    made = trace_columns(rows.table, columns, kinds, name)
     records = made.record_rows()
     if bad_rows == "refuse" or not len(records):
         require_good(rows, made.faults, where)
@@ -505,44 +504,22 @@ def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, na
         table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks(),
         refused=pa.Table.from_pylist([row._asdict() for row in refused], schema=REFUSED_SCHEMA),
         event_time_column=columns.event_time if isinstance(columns.event_time, str) else " ".join(columns.event_time),
-        event_time_form=_form_of(rows.table, columns),
-        event_time_origin_ms=columns.form_of("event_time").origin_ms,
-        event_time_zone=_zone_of(rows.table, columns),
+        event_time_form=_form_of(rows.table, columns, kinds["event_time"]),
+        event_time_origin_ms=form.origin_ms,
+        event_time_zone=form.timezone if made.is_local else None,
     )
 
 
-def _form_of(table: pa.Table, columns: LogColumns) -> str:
-    """What stands in the column of event times, see `Trace`; of two columns "text"."""
+def _form_of(table: pa.Table, columns: LogColumns, kind: TextKind) -> str:
+    """What stands in the column of event times, see `Trace`, which holds texts of that kind; of two columns "text"."""
     if not isinstance(columns.event_time, str):
         return "text"
-    column, form = table[columns.event_time].drop_null(), columns.form_of("event_time")
-    if pa.types.is_temporal(column.type):
+    column, form = table.schema.field(columns.event_time).type, columns.form_of("event_time")
+    if pa.types.is_temporal(column):
         return "timestamp"
     if form.format is not None:
         return form.format
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    texts = column.slice(0, _SAMPLE_ROWS).to_pylist() if is_text else []
-    is_number = all(text.strip().lstrip("-").replace(".", "", 1).isdigit() for text in texts)
-    return (form.unit or "ms") if is_number else "text"
-
-
-_OWN_ZONE: Final = re.compile(r".*\d(Z|UTC|GMT| ?[+-]\d\d:?\d\d)\s*", re.IGNORECASE)
-"""Texts of times that name their zone."""
-
-
-def _zone_of(table: pa.Table, columns: LogColumns) -> str | None:
-    """The zone of the event times, where they are local; None for those that name their zone, and for instants."""
-    form = columns.form_of("event_time")
-    if form.timezone is None or not isinstance(columns.event_time, str):
-        return form.timezone
-    column = table[columns.event_time].drop_null()
-    if pa.types.is_timestamp(column.type):
-        return form.timezone if column.type.tz is None else None
-    of_column = _form_of(table, columns)
-    if of_column in get_args(TimeUnit):
-        return None if form.origin is None else form.timezone
-    texts = column.slice(0, _SAMPLE_ROWS).cast(pa.string()).to_pylist()
-    return None if "%z" in of_column or any(map(_OWN_ZONE.fullmatch, texts)) else form.timezone
+    return form.unit if kind == "numbers" or pa.types.is_floating(column) else "text"
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:
