@@ -30,7 +30,7 @@ _LONG_MS: Final = 100 * SECOND_MS
 """From here on a duration is written in minutes, hours and days."""
 _LONGEST: Final = 200
 TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
-"""What stands on both sides of a time in a text that Spark wrote; no name of a scenario has it."""
+"""What stands on both sides of a time that `with_moments` is to format; no name of a scenario has it."""
 _MARKED_TIME: Final = re.compile(rf"{TIME_MARK}(-?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
 
 
