@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Container, Iterable
-from typing import Final
+from contextlib import suppress
 
 from wmlab.core.durations import FORM, duration_ms, ms_of_text
 from wmlab.core.errors import RecordingError, WmlabError
@@ -25,35 +25,26 @@ def the_moment(
     `start_ms`; or as a date, "2013-07-16 09:00", which is UTC if it names no zone. None as `start_ms`: nobody knows
     when the run began.
     """
-    if isinstance(at_ms, str):
-        return _moment_of_text(at_ms, error, name, start_ms)
-    if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral) or not -(2**63) <= int(at_ms) < 2**63:
-        remedy = f"give whole milliseconds of at most 64 bits, {_TEXTS}."
-        raise error(f"{name} is {shown(at_ms)}, which is not a moment.", remedy=remedy)
-    return int(at_ms)
+    moment = _moment_of(at_ms, start_ms)
+    if moment is None or not -(2**63) <= moment < 2**63:
+        forms = 'whole milliseconds of at most 64 bits, a text such as "90s", counted from the start, or a date'
+        if start_ms is None:
+            forms = "milliseconds since 1970 of at most 64 bits or, as a recorded log has no start from which to count, a date"
+        problem = f"{name} is {shown(at_ms)}, which is not a moment."
+        raise error(problem, remedy=f'give {forms} such as "2013-07-16 09:00".')
+    return moment
 
 
-_TEXTS: Final = 'a text such as "90s", counted from the start, or a date such as "2013-07-16 09:00"'
-
-
-def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int | None) -> int:
-    try:
-        after_ms = ms_of_text(text)
-    except ValueError:
-        try:
-            return moment_ms(text)
-        except ValueError:
-            pass
-        problem = f"{name} is {shown(text)}, which is not a moment."
-        raise error(problem, remedy=f"give milliseconds, {_TEXTS}.") from None
-    if start_ms is None:
-        raise error(
-            f"{name} is {shown(text)}, and a recorded log has no start from which to count.",
-            remedy='give milliseconds since 1970 or a date such as "2013-07-16 09:00".',
-        )
-    if not isinstance(after_ms, int):
-        raise error(f"{name} is {shown(text)}.", remedy="give a text of whole milliseconds.")
-    return start_ms + after_ms
+def _moment_of(offered: object, start_ms: int | None) -> int | None:
+    if not isinstance(offered, str):
+        is_number = isinstance(offered, numbers.Integral) and not isinstance(offered, bool)
+        return int(offered) if is_number else None  # type: ignore[call-overload]
+    with suppress(ValueError):
+        after_ms = ms_of_text(offered)
+        return start_ms + after_ms if start_ms is not None and isinstance(after_ms, int) else None
+    with suppress(ValueError):
+        return moment_ms(offered)
+    return None
 
 
 def the_duration(offered: object, error: type[WmlabError], *, name: str, least_ms: int | None = None) -> int:

@@ -29,6 +29,8 @@ DAY_MS: Final = 86_400_000
 _LONG_MS: Final = 100 * SECOND_MS
 """From here on a duration is written in minutes, hours and days."""
 _LONGEST: Final = 200
+_LINE: Final = 100
+"""The most characters of a line of text."""
 TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
 """What stands on both sides of a time that `with_moments` is to format; no name of a scenario has it."""
 _MARKED_TIME: Final = re.compile(rf"{TIME_MARK}(-?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
@@ -155,10 +157,10 @@ def unbroken_cell(text: str) -> str:
     return unbroken(_BETWEEN_DIGITS.sub("\N{NARROW NO-BREAK SPACE}", text))
 
 
-def wrapped(text: str, *, width: int = 100) -> str:
-    """A text in lines of at most `width` characters, which end between words and not inside a number."""
+def wrapped(text: str) -> str:
+    """A text in lines of at most 100 characters, which end between words and not inside a number."""
     lines = (
-        wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
+        wrap(line, _LINE, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
     )
     return "\n".join(chain.from_iterable(lines)).replace("\0", " ")
 
