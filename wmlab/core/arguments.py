@@ -9,11 +9,14 @@ from __future__ import annotations
 import numbers
 from collections.abc import Container, Iterable
 from contextlib import suppress
+from typing import Final
 
 from wmlab.core.durations import FORM, duration_ms, ms_of_text
 from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.times import moment_ms
 from wmlab.core.words import exactly, shown
+
+_DATE: Final = 'a date such as "2013-07-16 09:00"'
 
 
 def the_moment(
@@ -27,11 +30,11 @@ def the_moment(
     """
     moment = _moment_of(at_ms, start_ms)
     if moment is None or not -(2**63) <= moment < 2**63:
-        forms = 'whole milliseconds of at most 64 bits, a text such as "90s", counted from the start, or a date'
+        forms = 'a text such as "90s", counted from the start, or {}.'
         if start_ms is None:
-            forms = "milliseconds since 1970 of at most 64 bits or, as a recorded log has no start from which to count, a date"
-        problem = f"{name} is {shown(at_ms)}, which is not a moment."
-        raise error(problem, remedy=f'give {forms} such as "2013-07-16 09:00".')
+            forms = "or {}; a recorded log has no start from which to count."
+        remedy = f"give whole milliseconds of at most 64 bits, {forms.format(_DATE)}"
+        raise error(f"{name} is {shown(at_ms)}, which is not a moment.", remedy=remedy)
     return moment
 
 
