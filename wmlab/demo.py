@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import wmlab as wm
 from wmlab.core.errors import WmlabError
-from wmlab.core.files import DATA, as_path, write_new
+from wmlab.core.files import DATA, as_path, write
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import rounded
 
@@ -49,7 +49,8 @@ def demo(page: str | Path) -> str:
     crash_ms = next(act.at_ms for act in scenario.script if isinstance(act, wm.script.CrashWriter))
     why = recording.explain(at_ms=crash_ms + 6_000)
     chart = wm.chart.time_bounds(bounds, recording=recording)
-    write_new(path, _page(scenario, chart, why), DemoError, remedy="name another file: --page FILE.html")
+    html_page = _page(scenario, chart, why).encode()
+    write(path, html_page, DemoError, is_new=True, remedy="name another file: --page FILE.html")
     return "\n\n".join(
         [repr(recording), terminal_picture(rows, scenario.duration_ms), LEGEND, chart.sentence, MEANING, str(why)]
     )

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from wmlab.core.ablation import Ablation, WeightiestOption, record_quietly, weightiest
 from wmlab.core.answers import TableAnswer
-from wmlab.core.arguments import the_flag
+from wmlab.core.arguments import the_duration, the_flag, the_number
 from wmlab.core.errors import ModelError, ScenarioError, WmlabError
 from wmlab.core.invariants import Verdict
 from wmlab.core.scenario_file import ScenarioFile
@@ -205,7 +205,7 @@ def hunt(
     configurations: Configurations = _AS_IT_IS,
     seeds: Sequence[int] | None = None,
     most_faults: int = 3,
-    quiet_ms: int = 0,
+    quiet_ms: int | str = 0,
     runs: int = 200,
     seed: int = 0,
     shrink: bool = True,
@@ -236,7 +236,13 @@ def hunt(
     shrink = the_flag(shrink, "shrink", ModelError)
     if ablate is not None and (not isinstance(ablate, tuple | list) or len(ablate) != 2):
         raise ModelError(f"ablate is {shown(ablate)}.", remedy='give two sets of rules, as in ("sound", "design").')
-    _require(scenario, faults, configurations, most_faults=most_faults, quiet_ms=quiet_ms, runs=runs, seed=seed)
+    _require(scenario, faults, configurations)
+    quiet_ms = the_duration(quiet_ms, ModelError, name="quiet_ms", least_ms=0)
+    runs = the_number(runs, ModelError, name="runs", least=1, most=_MOST_RUNS)
+    most_faults, seed = (
+        the_number(number, ModelError, name=name, least=0)
+        for name, number in (("most_faults", most_faults), ("seed", seed))
+    )
     seeds = (scenario.seed,) if seeds is None else tuple(seeds)
     if not seeds:
         raise ModelError("seeds is empty.", remedy="give one seed or more, or leave it out.")
@@ -413,7 +419,7 @@ def _refuse_faults_that_never_fit(base: Any, faults: Sequence[Any], field: str) 
             raise alone
 
 
-def _require(scenario: Any, faults: Any, configurations: Any, **numbers: Any) -> None:
+def _require(scenario: Any, faults: Any, configurations: Any) -> None:
     """Raise `ModelError` for arguments that cannot be."""
     if not isinstance(scenario, ScenarioFile) or not hasattr(scenario, "record"):
         remedy = "give a wm.Scenario, a wm.dataflow.Dataflow or a wm.progress.PlanScenario."
@@ -425,7 +431,3 @@ def _require(scenario: Any, faults: Any, configurations: Any, **numbers: Any) ->
     if not isinstance(configurations, Mapping) or not configurations:
         remedy = 'give fields to replace by label, such as {"shipped": {"rules": "implementation"}}.'
         raise ModelError(f"configurations is {shown(configurations)}.", remedy=remedy)
-    for name, number in numbers.items():
-        least, most = (1, _MOST_RUNS) if name == "runs" else (0, 2**53)
-        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-            raise ModelError(f"{name} is {shown(number)}.", remedy=f"give a whole number from {least} to {most}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wmlab.core import namespace
-from wmlab.core.spark.log import of_log, stragglers, stragglers_over
+from wmlab.core.spark.log import of_log, stragglers
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
 from wmlab.streams.bounds.bounds import time_bounds
@@ -34,7 +34,6 @@ __all__ = [
     "replay",
     "spark_session",
     "stragglers",
-    "stragglers_over",
     "time_bounds",
     "with_slack",
     "write_feed",

@@ -55,6 +55,7 @@ shown
 MARKUP = "<img src=x onerror=alert(1)>"
 NAMES_WITH_MARKUP = f"""
 import wmlab as wm
+from wmlab.streams.recording import StreamRecording
 name = {MARKUP!r}
 row = {{"stream": "orders", "writer": name, "process": name, "txn": None, "controller": name, "outcome": "success"}}
 marks = [row | {{"time": n, "position": {{0: 10}}, "noted_ms": n, "received_ms": n}} for n in (100, 200, 300)]
@@ -63,7 +64,7 @@ segment |= {{"created_ms": 0, "sealed_ms": None}}
 incident = {{"stream": "orders", "at_ms": 200, "kind": "crash", "target": name, "detail": name + " crashes"}}
 incident |= {{"subject": "writer", "outcome": "done"}}
 tables = {{"writer_marks": marks, "segments": [segment], "incidents": [incident]}}
-recording = wm.trace.Recording.from_tables(tables, name=name)
+recording = StreamRecording.from_tables(tables, name=name)
 recording
 """
 SHOW_THEM = (

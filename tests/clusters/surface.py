@@ -32,7 +32,6 @@ from wmlab.spark import (
     quality_of_bounds,
     spark_session,
     stragglers,
-    stragglers_over,
     time_bounds,
     with_slack,
     write_feed,
@@ -128,7 +127,6 @@ def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "of_log", log
     good = log.where("reason is null")
     yield "stragglers", stragglers(good, every_ms=5_000)
-    yield "stragglers_over", [repr(stragglers_over(good, every_ms=5_000))]
     yield "session", [repr(spark).partition(" on ")[0]]
     yield "lateness_curve", [repr(lateness_curve(good, by="writer"))]
     yield "sweep", SCENARIO.sweep(spark, seeds=range(3), timeout_ms=[1_000, 5_000])

@@ -102,6 +102,7 @@ def test_the_other_models_and_strategies_take_texts_too() -> None:
     assert repr(wm.strategy.BoundedOutOfOrderness(in_text)) == "BoundedOutOfOrderness(bound='35 d')"
     time = wm.dataflow.EventTime("t", lag_ms="5 s")
     assert time.lag_ms == 5_000
+    assert wm.hunt(IN_MS, quiet_ms="5 s").runs == wm.hunt(IN_MS, quiet_ms=5_000).runs
     stall = wm.progress.StallWorker(at_ms="1s", worker=1, for_ms="2s")
     assert (stall.at_ms, stall.for_ms) == (1_000, 2_000)
     with pytest.raises(ModelError, match=r"BoundedOutOfOrderness.bound: .*\(got '35 days'\)"):

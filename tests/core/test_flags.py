@@ -70,7 +70,6 @@ def test_flags_of_functions_methods_and_classes_are_among_those_asked() -> None:
         "StreamRecording.stream_cut_at(closest)",
         "Scenario.sweep(check)",
         "Scenario.record(progress)",
-        "Recording.save(overwrite)",
         "wmlab.progress.spark.fired_windows(flush)",
         "wmlab.chart.Scene(together)",
     }

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from wmlab.core.invariants import Derived, Evidence, Finding, Verdict, invariant, of_one_stream, totals_of, verdict_of
+from wmlab.core.invariants import Derived, Evidence, Finding, Verdict, invariant, of_one_stream, verdicts_of
 
 MARKS = pa.table({"stream": ["a", "b", "a"], "time": [3, 5, 1]})
 
@@ -25,11 +25,10 @@ def largest(marks: list[dict[str, int]]) -> int:
 
 
 def judged(marks: pa.Table) -> Verdict:
-    rules = {"X1": times_rise}
     values = {"limit": 4, "largest": Derived(largest)}
     streams = sorted(set(marks["stream"].to_pylist()))
-    totals = [row for name in streams for row in totals_of(rules, of_one_stream({"marks": marks}, name), values, name)]
-    return verdict_of("X1", times_rise, totals)
+    tables = [(name, of_one_stream({"marks": marks}, name)) for name in streams]
+    return verdicts_of("a run", {"X1": times_rise}, tables, values)["X1"]
 
 
 def test_invariants_are_judged_stream_by_stream() -> None:

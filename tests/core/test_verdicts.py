@@ -4,12 +4,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from wmlab.core.answers import html_table
 from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
-from wmlab.core.invariants import Evidence, Finding, Invariant, Verdict, Verdicts, totals_of, verdicts_of
+from wmlab.core.invariants import Evidence, Finding, Invariant, Verdict, Verdicts, verdicts_of
 
 
 def one(invariant: str, verdict: Any, **fields: Any) -> Verdict:
@@ -103,9 +104,9 @@ def test_the_exceptions_of_several_streams_are_counted_by_their_reasons() -> Non
         stream: [Finding(True, at_ms, "it is late", exemption=exemption) for at_ms, exemption in enumerate(exemptions)]
         for stream, exemptions in {"a": ["of x", "of y", "of x"], "b": ["of x"], "c": [None]}.items()
     }
-    rule = Invariant("s", lambda stream: findings[stream], "no data", title="t", exempt="late event")
-    totals = [row for stream in findings for row in totals_of({"I1": rule}, {}, {"stream": stream}, stream)]
-    (verdict,) = verdicts_of("a run", {"I1": rule}, totals)
+    rule = Invariant("s", lambda marks: findings[marks[0]["n"]], "no data", title="t", exempt="late event")
+    streams = [(stream, {"marks": pa.table({"n": [stream]})}) for stream in findings]
+    (verdict,) = verdicts_of("a run", {"I1": rule}, streams, {})
     assert (verdict.left_out, verdict.exceptions) == (4, "3 late events of x and 1 late event of y")
     assert verdict.what == "left out: 3 late events of x and 1 late event of y; the first: it is late"
     assert (verdict.outcome, verdict.label) == ("ok, with exceptions", "I1 (t)")

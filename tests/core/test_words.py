@@ -59,7 +59,7 @@ def test_a_time_or_duration_has_the_unit_that_suits_it(
     assert write(time_ms) == words
 
 
-def test_times_that_spark_wrote_have_the_same_form_and_names_stay_as_they_are() -> None:
+def test_marked_times_have_the_same_form_and_names_stay_as_they_are() -> None:
     early, late, soon = (f"{TIME_MARK}{ms} ms{TIME_MARK}" for ms in ("-5", "72 000 005", "29 400"))
     assert with_moments(f"w 900 000 ms notes {early} at {late}, twice in {soon} of 3 items") == (
         "w 900 000 ms notes −5 ms at 20 h, twice in 29.4 s of 3 items"

@@ -151,7 +151,6 @@ def test_a_place_that_is_taken_is_refused_before_the_run(tmp_path: Path, capsys:
         assert main(["record", file, str(taken)]) == 1
         told = capsys.readouterr().err
         assert "To repair it: choose another path" in told or "To repair it: choose a directory" in told
-        assert "overwrite" not in told
         with pytest.raises(RecordingError):
             Scenario.load(file).record(taken, progress=begun.append)
     assert begun == []

@@ -15,7 +15,7 @@ from pyarrow.compute import take
 from tests.machine.compared import COMPARED, compared_groups, known_by_time_bounds
 from tests.machine.judge import TABLES as WITH_STREAM
 from tests.machine.judge import Findings, Found, windows_are_bounds
-from wmlab.core.invariants import Finding, Invariant, totals_of
+from wmlab.core.invariants import Finding, Invariant, verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark.grouped import rows_by
 from wmlab.streams.checks import DERIVED, INVARIANTS, with_reduced_events
@@ -86,7 +86,7 @@ def _judged_stream(stream: str, tables: Mapping[str, pa.Table]) -> Findings:
     """What the rules say about one stream."""
     findings: dict[str, list[Finding]] = {}
     invariants = {name: _noted(name, invariant, findings) for name, invariant in INVARIANTS.items()}
-    totals_of(invariants, tables, DERIVED, stream)
+    verdicts_of("", invariants, [(stream, tables)], DERIVED)
     rows = {name: tables[name].to_pylist(maps_as_pydicts="strict") for name in WITH_STREAM}
     windows, differ = windows_are_bounds(rows, known_by_time_bounds)
     found: Findings = {(stream, "windows"): Found(windows, tuple(sorted(differ)))} if windows else {}

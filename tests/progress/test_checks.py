@@ -14,7 +14,7 @@ import pytest
 
 from tests.progress.sim.plans import growing, query, scenario, source
 from wmlab.core.errors import ModelError
-from wmlab.core.invariants import totals_of, verdict_of
+from wmlab.core.invariants import verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.progress import DuplicateBuffer, Join, LoseBuffer, PlanScenario, Source
 from wmlab.progress.checks import INVARIANTS, LIVENESS, inputs_of
@@ -37,8 +37,7 @@ def buffers_of(recording: Recording) -> Rows:
 def judged(name: str, buffers: Rows, **rules: Any) -> Any:
     chosen = {name: (INVARIANTS | LIVENESS)[name]}
     table = pa.Table.from_pylist(buffers, schema=PROGRESS_TABLES["buffers"])
-    totals = totals_of(chosen, {"buffers": table}, inputs_of(ProgressRules(**rules)), "q")
-    return verdict_of(name, chosen[name], totals)
+    return verdicts_of("", chosen, [("q", {"buffers": table})], inputs_of(ProgressRules(**rules)))[name]
 
 
 SOUND = (query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500)),)

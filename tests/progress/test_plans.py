@@ -12,7 +12,6 @@ import wmlab as wm
 from tests.progress.sim.plans import growing, query, scenario, source
 from wmlab.__main__ import main
 from wmlab.core.errors import RecordingError, ScenarioError, UnknownNameError
-from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
 from wmlab.open import load_scenario
 from wmlab.progress import (
@@ -29,6 +28,7 @@ from wmlab.progress import (
     StallWorker,
 )
 from wmlab.progress.checks import INVARIANTS
+from wmlab.progress.recording import ProgressRecording
 
 ROOT = Path(__file__).resolve().parents[2]
 DIAGRAM = ROOT / "data" / "scenarios" / "progress_diagram.yaml"
@@ -197,7 +197,7 @@ def test_what_cannot_be_explained_is_refused(options, message) -> None:
 )
 def test_a_recording_of_buffers_alone_is_explained_too(plan: Query) -> None:
     run = LOST.replace(queries=[plan]).record()
-    bare = Recording.from_tables({"buffers": run.table("buffers")}, name="bare", source="trace")
+    bare = ProgressRecording.from_tables({"buffers": run.table("buffers")}, name="bare")
     assert bare.explain(at_ms=9_000).origins == run.explain(at_ms=9_000).origins
     assert bare.explain().stragglers == run.explain().stragglers
 

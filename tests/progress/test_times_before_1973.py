@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.progress.sim.plans import query, scenario, source
-from wmlab.core.recording import Recording
+from wmlab.progress.recording import ProgressRecording
 
 START_MS = 1_388_757_600_000
 
@@ -24,5 +24,5 @@ def test_the_clock_says_whether_a_watermark_is_a_date(at_ms: int, watermark: int
     (row,) = (row for row in buffers.to_pylist() if row["operator"] == "build")
     row |= {"arrived_ms": at_ms, "watermark": watermark}
     table = pa.Table.from_pylist([row], schema=buffers.schema)
-    bare = Recording.from_tables({"buffers": table}, name="bare", source="trace")
+    bare = ProgressRecording.from_tables({"buffers": table}, name="bare")
     assert said in bare.explain(at_ms=at_ms).sentence

@@ -54,7 +54,6 @@ FOR_SPARK_ALONE: Final = {
     "perfect_watermark",
     "quality_of_bounds",
     "stragglers",
-    "stragglers_over",
     "with_slack",
 }
 """Functions of Spark whose rule stands nowhere else."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from wmlab.core.traces import load
@@ -212,3 +213,5 @@ def test_a_log_knows_what_stands_in_its_column_of_event_times(tmp_path: Path) ->
     assert load(path, event_time="at", arrival="ingested", unit="s").event_time_form == "text"
     frame = pd.DataFrame({"t": pd.to_datetime([1], unit="s"), "a": pd.to_datetime([2], unit="s")})
     assert load(frame, event_time="t", arrival="a").event_time_form == "timestamp"
+    coded = pa.table({"t": pa.array(["2015-07-20 03:49:24"]).dictionary_encode(), "a": [1]})
+    assert load(coded, event_time="t", arrival="a").event_time_form == "text"

@@ -17,6 +17,7 @@ from wmlab.core.run_comparison import compare, differences, draw_comparison
 from wmlab.core.run_measures import BoundSteps, RunMeasures
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.api import Scenario
+from wmlab.streams.recording import StreamRecording
 from wmlab.streams.run_measures import measured_run, measures
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 from wmlab.streams.scenario.script import SilenceWriter
@@ -136,7 +137,7 @@ def test_what_cannot_be_compared_is_refused(runs: tuple[Recording, Recording]) -
     with pytest.raises((RecordingError, ScenarioError), match="sales"):
         compare(*runs, stream="sales")
     scenario = Scenario("s", writers=[EventWriter("w1", rate_per_s=1)], duration_ms=1_000).to_dict()
-    silent = Recording.from_tables(dict(recording(watermarks=[]).tables), name="s", scenario=scenario)
+    silent = StreamRecording.from_tables(dict(recording(watermarks=[]).tables), name="s", scenario=scenario)
     with pytest.raises(ChartError, match="None of the runs has a watermark"):
         compare(silent, silent)
     with pytest.raises(RecordingError, match="came from a log"):
@@ -153,7 +154,7 @@ def run(name: str, steps: BoundSteps, lag_ms: float | None, **settings: object) 
 
 
 def of(scenario: dict[str, object] | None) -> Recording:
-    return Recording.from_tables({}, name="run", scenario=scenario)
+    return StreamRecording.from_tables({}, name="run", scenario=scenario)
 
 
 def test_the_measures_of_a_run_with_known_answers() -> None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from typing import Final
 
 from wmlab.core.durations import FORM, duration_ms, ms_of_text
 from wmlab.core.errors import RecordingError, WmlabError
-from wmlab.core.words import instant_ms, shown
+from wmlab.core.times import moment_ms
+from wmlab.core.words import exactly, shown
+
+_DATE: Final = 'a date such as "2013-07-16 09:00"'
 
 
 def the_moment(
@@ -24,45 +28,49 @@ def the_moment(
     `start_ms`; or as a date, "2013-07-16 09:00", which is UTC if it names no zone. None as `start_ms`: nobody knows
     when the run began.
     """
-    if isinstance(at_ms, str):
-        return _moment_of_text(at_ms, error, name, start_ms)
-    if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral):
-        raise error(f"{name} is {shown(at_ms)}, which is not a moment.", remedy=f"give whole milliseconds, {_TEXTS}.")
-    return int(at_ms)
+    moment = _moment_of(at_ms, start_ms)
+    if moment is None or not -(2**63) <= moment < 2**63:
+        forms = 'a text such as "90s", counted from the start, or {}.'
+        if start_ms is None:
+            forms = "or {}; a recorded log has no start from which to count."
+        remedy = f"give whole milliseconds of at most 64 bits, {forms.format(_DATE)}"
+        raise error(f"{name} is {shown(at_ms)}, which is not a moment.", remedy=remedy)
+    return moment
 
 
-_TEXTS: Final = 'a text such as "90s", counted from the start, or a date such as "2013-07-16 09:00"'
+def _moment_of(offered: object, start_ms: int | None) -> int | None:
+    if not isinstance(offered, str):
+        is_number = isinstance(offered, numbers.Integral) and not isinstance(offered, bool)
+        return int(offered) if is_number else None  # type: ignore[call-overload]
+    with suppress(ValueError):
+        after_ms = ms_of_text(offered)
+        return start_ms + after_ms if start_ms is not None and isinstance(after_ms, int) else None
+    with suppress(ValueError):
+        return moment_ms(offered)
+    return None
 
 
-def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int | None) -> int:
-    try:
-        after_ms = ms_of_text(text)
-    except ValueError:
-        try:
-            return instant_ms(text)
-        except ValueError:
-            pass
-        problem = f"{name} is {shown(text)}, which is not a moment."
-        raise error(problem, remedy=f"give milliseconds, {_TEXTS}.") from None
-    if start_ms is None:
-        raise error(
-            f"{name} is {shown(text)}, and a recorded log has no start from which to count.",
-            remedy='give milliseconds since 1970 or a date such as "2013-07-16 09:00".',
-        )
-    if not isinstance(after_ms, int):
-        raise error(f"{name} is {shown(text)}.", remedy="give a text of whole milliseconds.")
-    return start_ms + after_ms
+def the_duration(offered: object, error: type[WmlabError], *, name: str, least_ms: int | None = None) -> int:
+    """A length in milliseconds, as a whole number or a text such as "90s".
 
-
-def the_duration(offered: object, error: type[WmlabError], *, name: str) -> int:
-    """A length in milliseconds, as a whole number or a text such as "90s"; raises `error` if it is none."""
+    Raises `error` for anything else, and for less than `least_ms`.
+    """
     try:
         length_ms = duration_ms(offered)
     except ValueError as wrong:
         raise error(f"{name} is {shown(offered)}.", remedy=f"{wrong}.") from None
     if isinstance(length_ms, bool) or not isinstance(length_ms, numbers.Integral):
         raise error(f"{name} is {shown(offered)}.", remedy=f"{FORM}.")
+    if least_ms is not None and length_ms < least_ms:
+        raise error(f"{name} is {shown(offered)}.", remedy=f"give {exactly(least_ms)} or more.")
     return int(length_ms)
+
+
+def the_number(offered: object, error: type[WmlabError], *, name: str, least: int, most: int = 2**53) -> int:
+    """A whole number, which may be numpy's; raises `error` for anything else, and beyond the limits."""
+    if isinstance(offered, bool) or not isinstance(offered, numbers.Integral) or not least <= int(offered) <= most:
+        raise error(f"{name} is {shown(offered)}.", remedy=f"give a whole number from {least} to {most}.")
+    return int(offered)
 
 
 def the_names(offered: object, name: str, error: type[WmlabError] = RecordingError) -> tuple[str, ...]:

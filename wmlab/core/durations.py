@@ -8,7 +8,8 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly, instant_ms, shown
+from wmlab.core.times import moment_ms
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly, shown
 
 UNITS: Final = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 """What a unit is in milliseconds; "m" is none, since it is a month to some and a minute to others."""
@@ -90,7 +91,7 @@ def date_or_duration_ms(offered: object) -> object:
     if not isinstance(offered, str):
         return duration_ms(offered)
     try:
-        return GivenDuration(instant_ms(offered), offered.strip())
+        return GivenDuration(moment_ms(offered), offered.strip())
     except ValueError:
         try:
             return duration_ms(offered)

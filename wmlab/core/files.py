@@ -44,10 +44,12 @@ def read_text(path: Path, limit: int) -> str:
     return content.decode("utf-8")
 
 
-def write_new(path: Path, text: str, error: type[WmlabError], *, remedy: str = "give a path that is free.") -> None:
-    """Write a new file; raises `error` with `remedy` if it is there already or cannot be written."""
+def write(path: Path, content: bytes, error: type[WmlabError], *, is_new: bool = False, remedy: str = "") -> Path:
+    """Write a file and return its path; raises `error` if it cannot be written, or is there and should be new."""
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with path.open("xb" if is_new else "wb") as file:
+            file.write(content)
     except OSError as wrong:
+        remedy = remedy or ("give a path that is free." if is_new else "choose a file that you may write to.")
         raise error(f"{str(path)!r} cannot be written: {wrong.strerror}.", remedy=remedy) from None
+    return path

@@ -314,42 +314,11 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """The totals of the findings on one invariant in one stream.
-
-    `judged` counts single things, `violations` the bad findings, `good` the good ones, and `left_out` the good ones by
-    their `exemption`. `proof` is the first bad finding, `harm` the first that is left out, and `why` the first reason
-    that something was not decided; None where there is none.
-    """
-
-    invariant: str
-    stream: str
-    judged: int
-    violations: int
-    good: int
-    left_out: Mapping[str, int]
-    proof: Finding | None
-    harm: Finding | None
-    why: str | None
-
-
 def invariant(
     statement: str, no_data: str, *, title: str = "", exempt: str = "exception"
 ) -> Callable[[Callable[..., Iterable[Finding]]], Invariant]:
     """Makes the rule that it stands above an invariant."""
     return lambda findings: Invariant(statement, findings, no_data, title, exempt)
-
-
-def totals_of(
-    invariants: Mapping[str, Invariant], tables: Mapping[str, pa.Table], values: Inputs, stream: str
-) -> list[Totals]:
-    """The totals of the findings on each invariant, from the tables of one stream; `values` are all other inputs."""
-    inputs = _OfStream(tables, values)
-    return [
-        _totals(name, entry.findings(**{parameter: inputs[parameter] for parameter in entry.inputs}), stream)
-        for name, entry in invariants.items()
-    ]
 
 
 def of_one_stream(tables: Mapping[str, pa.Table], stream: str) -> dict[str, pa.Table]:
@@ -374,84 +343,88 @@ def chosen_of(
     return {name: entry for name, entry in both.items() if name in only} if only else dict(invariants)
 
 
-def verdicts_of(recording: str, invariants: Mapping[str, Invariant], totals: Iterable[Totals]) -> Verdicts:
-    """The verdict on each invariant, in their order, for the recording of that name."""
-    by_name: dict[str, list[Totals]] = {name: [] for name in invariants}
-    for each in totals:
-        by_name[each.invariant].append(each)
-    return Verdicts(recording, tuple(verdict_of(name, entry, by_name[name]) for name, entry in invariants.items()))
+def verdicts_of(
+    recording: str,
+    invariants: Mapping[str, Invariant],
+    streams: Iterable[tuple[str, Mapping[str, pa.Table]]],
+    values: Inputs,
+) -> Verdicts:
+    """The verdict on each invariant, in their order, for the recording of that name.
+
+    `streams` are the streams with their tables, of which one is in memory at a time; `values` are all other inputs.
+    """
+    tallies = {name: _Tally() for name in invariants}
+    for stream, tables in streams:
+        inputs = _Inputs(tables, values)
+        for name, entry in invariants.items():
+            taken = {parameter: inputs[parameter] for parameter in entry.inputs}
+            for finding in entry.findings(**taken):
+                tallies[name].add(stream, finding)
+    return Verdicts(recording, tuple(tallies[name].verdict(name, entry) for name, entry in invariants.items()))
 
 
-def _totals(invariant: str, findings: Iterable[Finding], stream: str) -> Totals:
-    judged = good = violations = 0
-    left_out = Counter[str]()
-    proof: Finding | None = None
-    harm: Finding | None = None
-    whys = []
-    for finding in findings:
-        judged += finding.judged
-        good += finding.ok is True
-        violations += finding.ok is False
+@dataclass(slots=True)
+class _Tally:
+    """What the findings on one invariant come to, of which it keeps only the first that is bad and the first left out.
+
+    The first is the earliest; one without a time comes before.
+    """
+
+    judged: int = 0
+    violations: int = 0
+    good: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    whys: set[str] = field(default_factory=set)
+    proof: tuple[tuple[Any, ...], Finding] | None = None
+    harm: tuple[tuple[Any, ...], Finding] | None = None
+
+    def add(self, stream: str, finding: Finding) -> None:
+        """Count a finding in a stream."""
+        self.judged += finding.judged
+        self.good += finding.ok is True
+        self.violations += finding.ok is False
         if finding.ok is None:
-            whys.append(finding.what or "")
+            self.whys.add(finding.what or "")
         elif not finding.ok:
-            proof = finding if proof is None else min(proof, finding, key=_order)
+            self.proof = _first(self.proof, stream, finding)
         elif finding.exemption is not None:
-            left_out[finding.exemption] += 1
-            harm = finding if harm is None else min(harm, finding, key=_order)
-    return Totals(
-        invariant=invariant,
-        stream=stream,
-        judged=judged,
-        violations=violations,
-        good=good,
-        left_out=left_out,
-        proof=proof,
-        harm=harm,
-        why=min(whys, default=None),
-    )
+            self.left_out[finding.exemption] += 1
+            self.harm = _first(self.harm, stream, finding)
+
+    def verdict(self, name: str, entry: Invariant) -> Verdict:
+        """The verdict on the invariant of that name."""
+        exceptions = _exceptions(entry.exempt, self.left_out)
+        what, evidence = None, tuple[Evidence, ...]()
+        if first := self.proof or self.harm:
+            what, evidence = first[1].what, tuple(first[1].evidence)
+            what = what if self.proof else f"left out: {exceptions}; the first: {what}"
+        elif not self.good:
+            what = min(self.whys, default=entry.no_data)
+        clocks = [each.row[column] for each in evidence for column in each.row if column.endswith("_ms")]
+        return Verdict(
+            invariant=name,
+            title=entry.title,
+            statement=entry.statement,
+            verdict="violated" if self.violations else "ok" if self.good else "unknown",
+            judged=self.judged,
+            violations=self.violations,
+            left_out=self.left_out.total(),
+            exceptions=exceptions,
+            what=what and with_moments(what, clock_ms=max(filter(None, clocks), default=None)),
+            evidence=evidence,
+        )
 
 
-def _order(finding: Finding) -> tuple[Any, ...]:
-    """The first proof is the earliest one; one without a time comes before."""
+def _first(
+    known: tuple[tuple[Any, ...], Finding] | None, stream: str, finding: Finding
+) -> tuple[tuple[Any, ...], Finding]:
+    """The earlier one of a known finding and another, each with what puts them in order."""
     time = (finding.at_ms is not None, finding.at_ms or 0)
-    return *time, finding.what or "", [(each.table, each.text) for each in finding.evidence]
-
-
-def verdict_of(name: str, entry: Invariant, totals: Sequence[Totals]) -> Verdict:
-    """The verdict on one invariant from the totals of its findings in each stream."""
-    totals = sorted(totals, key=lambda each: each.stream)
-    violations, good = sum(each.violations for each in totals), sum(each.good for each in totals)
-    first, harm = _first(each.proof for each in totals), _first(each.harm for each in totals)
-    left_out = sum((Counter(each.left_out) for each in totals), Counter[str]())
-    exceptions = _exceptions(entry.exempt, left_out)
-    what = None
-    if first is not None:
-        what = first.what
-    elif harm is not None:
-        what = f"left out: {exceptions}; the first: {harm.what}"
-    elif not good:
-        what = min((each.why for each in totals if each.why is not None), default=entry.no_data)
-    evidence = tuple((first or harm or Finding(None)).evidence)
-    clocks = [each.row[column] for each in evidence for column in each.row if column.endswith("_ms")]
-    return Verdict(
-        invariant=name,
-        title=entry.title,
-        statement=entry.statement,
-        verdict="violated" if violations else "ok" if good else "unknown",
-        judged=sum(each.judged for each in totals),
-        violations=violations,
-        left_out=left_out.total(),
-        exceptions=exceptions,
-        what=what and with_moments(what, clock_ms=max(filter(None, clocks), default=None)),
-        evidence=evidence,
-    )
-
-
-def _first(findings: Iterable[Finding | None]) -> Finding | None:
-    """The earliest finding; of several at one time the first."""
-    known = [finding for finding in findings if finding is not None]
-    return min(known, key=lambda finding: (finding.at_ms is not None, finding.at_ms or 0), default=None)
+    if known is not None and known[0][:2] < time:
+        return known
+    evidence = [(each.table, each.text) for each in finding.evidence]
+    candidate = (*time, stream, finding.what or "", evidence), finding
+    return candidate if known is None or candidate[0] < known[0] else known
 
 
 def _exceptions(exempt: str, left_out: Mapping[str, int]) -> str | None:
@@ -461,25 +434,22 @@ def _exceptions(exempt: str, left_out: Mapping[str, int]) -> str | None:
     return listed([f"{counted(count, exempt)} {exemption}" for exemption, count in sorted(left_out.items())])
 
 
-class _OfStream:
-    """The inputs of rules over one stream: rows of tables, what is made of them, and other values."""
+class _Inputs(dict[str, Any]):
+    """The inputs of rules over one stream, each made when it is first asked for."""
 
     def __init__(self, tables: Mapping[str, pa.Table], values: Inputs) -> None:
-        self.tables, self.values = tables, values
-        self.made: dict[str, Any] = {}
+        super().__init__()
+        self._tables, self._values = tables, values
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.made:
-            self.made[name] = self._make(name)
-        return self.made[name]
-
-    def _make(self, name: str) -> Any:
-        if name in self.tables:
-            return self.tables[name].to_pylist(maps_as_pydicts="strict")
-        value = self.values[name]
-        if isinstance(value, Derived):
-            return value.make(**{name: self[name] for name in value.inputs})
-        return value
+    def __missing__(self, name: str) -> Any:
+        if name in self._tables:
+            made = self._tables[name].to_pylist(maps_as_pydicts="strict")
+        else:
+            made = self._values[name]
+            if isinstance(made, Derived):
+                made = made.make(**{name: self[name] for name in made.inputs})
+        self[name] = made
+        return made
 
 
 def time_text(time_ms: int | None) -> str:

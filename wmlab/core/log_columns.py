@@ -123,11 +123,12 @@ class ColumnFault:
 @dataclass(frozen=True, eq=False)
 class TraceColumns:
     """The columns of a trace in the rows of a log, null where a time is none; their faults, a row being refused for the
-    first that it has; and how many records each row stands for, None for one."""
+    first that it has; how many records each row stands for, None for one; and whether the event times are local."""
 
     columns: dict[str, pa.Array]
     faults: tuple[ColumnFault, ...]
     counts: Int64Array | None
+    is_local: bool
 
     @property
     def good(self) -> Bools:
@@ -199,7 +200,8 @@ def trace_columns(table: pa.Table, columns: LogColumns, kinds: Mapping[str, Text
     if columns.count is not None:
         counts, no_count = _counts(table[columns.count], columns.count)
         faults += [ColumnFault(columns.count, reason, bad) for reason, bad in no_count.items()]
-    return TraceColumns(made, tuple(fault for fault in faults if fault.bad.any()), counts)
+    is_local = bool(event.local[~event.bad].all())
+    return TraceColumns(made, tuple(fault for fault in faults if fault.bad.any()), counts, is_local)
 
 
 def _time_column(table: pa.Table, column: TimeColumn) -> Any:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import difflib
 import gc
 import html
-import itertools
-import numbers
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,9 +24,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
-from wmlab.core.arguments import the_flag
 from wmlab.core.errors import RecordingError, UnknownNameError, WmlabError, unknown_attribute
-from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
+from wmlab.core.storage import Manifest, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
 from wmlab.core.words import grouped, shown
 
@@ -73,48 +70,41 @@ class Recording:
         name: str,
         scenario: Mapping[str, Any] | None = None,
         seed: int | None = None,
-        source: Origin = "simulation",
-        finished: bool = True,
     ) -> Self:
         """A recording of the given tables; those not given are empty, columns are taken by name.
 
-        A nullable column may be left out, because a log may not know it; it is then null in every row. `scenario` is
-        plain JSON data. The kind is that of the class or, of `Recording` itself, the one that has the tables. Raises
-        `RecordingError` that names all mistakes at once: tables or columns that are unknown or missing, types that do
-        not fit, nulls where the schema has none, numbers not finite.
+        A column that admits nulls may be left out, as a log leaves out what it cannot know: it is null in every row.
+        `scenario` is plain JSON data. The kind is that of the class. Raises `RecordingError` that names each table that
+        is unknown or does not fit its schema.
         """
-        finished = the_flag(finished, "finished")
-        made_by = cls if cls.kind else _kind_of(tables)
-        mistakes = [_unknown_table(table, made_by.schemas) for table in tables if table not in made_by.schemas]
+        mistakes = [_unknown_table(table, cls.schemas) for table in tables if table not in cls.schemas]
         made: dict[str, pa.Table | storage.StoredTable] = {}
-        for table, schema in made_by.schemas.items():
-            made[table], wrong = _conform(table, tables.get(table, ()), schema)
-            mistakes += wrong
+        for table, schema in cls.schemas.items():
+            try:
+                made[table] = _conforming(tables.get(table, ()), schema)
+            except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError) as wrong:
+                mistakes.append(f"table {table!r}: {str(wrong).splitlines()[0]}")
         if mistakes:
             raise RecordingError(
                 "the tables are not a recording:\n" + "\n".join(f"- {mistake}" for mistake in mistakes),
-                remedy=f"give every table the columns that {made_by.__name__}.schemas lists.",
+                remedy=f"give every table the columns that {cls.__name__}.schemas lists.",
             )
         manifest = Manifest(
             name=name,
-            kind=made_by.kind,
-            source=source,
+            kind=cls.kind,
             scenario_json=scenario_text(scenario),
             seed=seed,
-            finished=finished,
             rows=tuple((table, made[table].num_rows) for table in made),
             wmlab_version=installed_version(),
         )
-        return cast("Self", made_by(manifest, storage.RecordedTables(made)))
+        return cls(manifest, storage.RecordedTables(made))
 
     @classmethod
-    def read(cls, path: str | Path, *, allow_unfinished: bool = False) -> Self:
+    def read(cls, path: str | Path) -> Self:
         """Open the recording at `path`; versions, columns and counts are checked now, rows are read when used.
 
-        Raises `RecordingError` if it is missing, foreign, damaged, of another kind or schema version, or unfinished
-        (a run that was stopped) while `allow_unfinished` is False.
+        Raises `RecordingError` if it is missing, foreign, damaged, or of another kind or schema version.
         """
-        allow_unfinished = the_flag(allow_unfinished, "allow_unfinished")
         target, manifest = storage.manifest_at(path)
         if manifest.kind not in _KINDS or not issubclass(_KINDS[manifest.kind], cls):
             raise RecordingError(
@@ -122,22 +112,14 @@ class Recording:
                 remedy="read it with wmlab.trace.Recording.read.",
             )
         made_by = _KINDS[manifest.kind]
-        manifest, tables = storage.tables_at(target, manifest, made_by.schemas)
-        if not manifest.finished and not allow_unfinished:
-            raise RecordingError(
-                f"the recording at {target} is unfinished: its run was stopped before the end.",
-                remedy="record it again, or read what there is with allow_unfinished=True.",
-            )
-        return cast("Self", made_by(manifest, tables, target))
+        return cast("Self", made_by(manifest, storage.tables_at(target, manifest, made_by.schemas), target))
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
+    def save(self, path: str | Path) -> Self:
         """Write the recording to the directory `path` and return it with that path.
 
-        The directory is written completely or not at all. With `overwrite` it replaces an older recording, never
-        anything else. Raises `RecordingError` if something else is there or the disk refuses.
+        It exists there whole or not at all. Raises `RecordingError` if something stands in the way or the disk refuses.
         """
-        overwrite = the_flag(overwrite, "overwrite")
-        target = storage.write(path, self.manifest, self.tables, overwrite=overwrite)
+        target = storage.write(path, self.manifest, self.tables)
         return type(self)(self.manifest, self.tables.saved(target), target)
 
     @property
@@ -251,90 +233,31 @@ class Recording:
 
     def _origin(self) -> str:
         seed = "" if self.seed is None else f", seed {self.seed}"
-        return f"{self.manifest.source}{seed}{'' if self.manifest.finished else ', unfinished'}"
+        return f"simulation{seed}"
 
 
-def _conform(
-    name: str, rows: TableContent | storage.StoredTable, schema: pa.Schema
-) -> tuple[pa.Table | storage.StoredTable, list[str]]:
-    """The rows in the schema's columns and order, and what is wrong with them; empty table when anything is."""
+def _conforming(rows: TableContent | storage.StoredTable, schema: pa.Schema) -> pa.Table | storage.StoredTable:
+    """The rows in the schema's columns and order; raises what pyarrow and Python raise for rows that do not fit."""
     if isinstance(rows, storage.StoredTable):
-        return rows, []
-    if not (isinstance(rows, pa.Table) or (isinstance(rows, Sequence) and all(isinstance(r, Mapping) for r in rows))):
-        return schema.empty_table(), [f"{name} is a {type(rows).__name__}, expected a pyarrow.Table or a list of dicts"]
-    cells, mistakes = _columns_of(name, rows, schema)
-    cells |= {field.name: [None] * len(rows) for field in schema if field.nullable and field.name not in cells}
-    mistakes += [f"{name} has no column {column!r}" for column in schema.names if column not in cells]
-    mistakes += [f"{name} has an unknown column {column!r}" for column in cells if column not in schema.names]
-    columns = []
-    for wanted in schema:
-        if wanted.name not in cells:
-            continue
-        try:
-            column = _cast(cells[wanted.name], wanted.type)
-        except (pa.ArrowException, TypeError, OverflowError) as wrong:
-            mistakes.append(f"{name}.{wanted.name} is not {wanted.type}: {str(wrong).splitlines()[0]}")
-            continue
-        mistakes += [f"{name}.{wanted.name} {wrong}" for wrong in _bad_values(column, wanted)]
-        columns.append(column)
-    return (schema.empty_table() if mistakes else pa.Table.from_arrays(columns, schema=schema)), mistakes
-
-
-def _columns_of(name: str, rows: TableContent, schema: pa.Schema) -> tuple[dict[str, Any], list[str]]:
-    """Columns by name, Arrow columns or lists of Python values, and which of them some rows lack."""
+        return rows
     if isinstance(rows, pa.Table):
-        return dict(zip(rows.column_names, rows.columns, strict=True)), []
-    if not rows:
-        return {column: [] for column in schema.names}, []
-    present = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
-    partly = [key for key in present if not all(key in row for row in rows)]
-    wrong = [f"{name} lacks {key!r} in {sum(key not in row for row in rows)} of {len(rows)} rows" for key in partly]
-    return {key: [row.get(key) for row in rows] for key in present}, wrong
-
-
-def _cast(column: Any, wanted: pa.DataType) -> pa.ChunkedArray:
-    """The column as `wanted`, where no value changes its meaning; raises what pyarrow raises otherwise."""
-    if isinstance(column, list):
-        if not pa.types.is_floating(wanted) and any(_holds_a_fraction(value) for value in column):
-            raise TypeError("it holds floating-point numbers")  # pyarrow would cut them to integers in silence
-        return pa.chunked_array([pa.array(column, type=wanted)])
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    same_kind = (
-        kind == wanted
-        or pa.types.is_null(kind)
-        or (pa.types.is_integer(kind) and pa.types.is_integer(wanted))
-        or (pa.types.is_large_string(kind) and pa.types.is_string(wanted))
-    )
-    if not same_kind:
-        raise TypeError(f"it is {column.type}")
-    return column.cast(wanted)
-
-
-def _holds_a_fraction(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_holds_a_fraction, itertools.chain(value, value.values())))
-    if isinstance(value, list | tuple):
-        return any(map(_holds_a_fraction, value))
-    return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
-
-
-def _bad_values(column: pa.ChunkedArray, wanted: pa.Field) -> Iterable[str]:
-    if column.null_count and not wanted.nullable:
-        yield f"has {column.null_count} nulls; it admits none"
-    if pa.types.is_floating(wanted.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
-        yield "has a number that is not finite; unknown is null"
+        if unknown := sorted({*rows.column_names} - {*schema.names}):
+            raise TypeError(f"it has an unknown column {unknown[0]!r}")
+        nulls = [name for name in schema.names if schema.field(name).nullable and name not in rows.column_names]
+        for name in nulls:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
+        return rows.select(schema.names).cast(schema)
+    table = pa.Table.from_pylist(list(rows), schema)
+    # pyarrow would leave out an unknown column and the fraction of a number without a word.
+    for row, made in zip(rows, table.to_pylist(maps_as_pydicts="strict"), strict=True):
+        if dict.fromkeys(schema.names) | row != made:
+            raise TypeError(f"the row {shown(row)} does not fit its columns")
+    return table.cast(schema)
 
 
 def _unknown_table(name: object, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name), known, n=1)
     return f"there is no table {name!r}" + (f", did you mean {close[0]!r}" if close else "")
-
-
-def _kind_of(tables: Iterable[str]) -> type[Recording]:
-    """The kind that has most of these tables; of several, the last by name."""
-    if not _KINDS:
-        raise RecordingError("no kind of recording is known.", remedy="import wmlab.trace, which knows them all.")
-    return max(_KINDS.values(), key=lambda made: (sum(name in made.schemas for name in tables), made.kind))
 
 
 def of_one_kind(recordings: Iterable[object], *, remedy: str) -> type[Recording]:
@@ -391,30 +314,26 @@ def recorded(
 
 _RARE: Final = (50_000, 20, 100)
 """The thresholds of the garbage collector during a run, in objects and in collections of the younger generation."""
-_thresholds_lock: Final = threading.Lock()
-_thresholds: Final[list[tuple[int, int, int]]] = []
-"""The thresholds from before each of the runs that are being made; the first are those of the process."""
+_is_running: Final = threading.Lock()
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Let the garbage collector look rarely until the block ends, in any thread.
+    """Let the garbage collector look rarely until the block ends.
 
     A run makes millions of rows that stay, and hardly any cycles. Looking at all of them again and again takes up to
-    half of a long run.
+    half of a long run. While another thread is in such a block, nothing is changed.
     """
-    with _thresholds_lock:
-        _thresholds.append(gc.get_threshold())
-        if 0 < _thresholds[-1][0] < _RARE[0]:
-            gc.set_threshold(*_RARE)
+    before = gc.get_threshold()
+    if not 0 < before[0] < _RARE[0] or not _is_running.acquire(blocking=False):
+        yield
+        return
+    gc.set_threshold(*_RARE)
     try:
         yield
     finally:
-        with _thresholds_lock:
-            before = _thresholds[0] if len(_thresholds) == 1 else None
-            del _thresholds[-1]
-            if before is not None:
-                gc.set_threshold(*before)
+        gc.set_threshold(*before)
+        _is_running.release()
 
 
 def as_streams(recordings: Mapping[str, Recording], *, name: str) -> Recording:

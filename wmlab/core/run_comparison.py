@@ -24,8 +24,6 @@ from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, wi
 from wmlab.core.words import counted, grouped, joined, listed, rounded
 
 _MOST_ROWS: Final = 400
-_SHORT: Final = 16
-"""Characters of a label that fit next to the end of a curve; the legend has room for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

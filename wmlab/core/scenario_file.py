@@ -426,15 +426,7 @@ class ScenarioFile:
 
     def save(self, path: str | Path) -> Path:
         """Write the scenario as a YAML file; returns its path."""
-        target = files.as_path(path, ScenarioError)
-        try:
-            target.write_text(self.to_yaml(), encoding="utf-8")
-        except OSError as failure:
-            raise ScenarioError(
-                f"the scenario cannot be written to {str(target)!r}: {failure.strerror}.",
-                remedy="choose a file that you may write to.",
-            ) from None
-        return target
+        return files.write(files.as_path(path, ScenarioError), self.to_yaml().encode(), ScenarioError)
 
     @classmethod
     def from_yaml(cls, text: str, *, source: str = "the YAML text") -> Self:

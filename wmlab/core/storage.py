@@ -6,32 +6,142 @@
 `write` fills a hidden directory next to the final name and renames it into place, so that a recording exists
 whole or not at all. Opening one checks version, schemas and counts by the files' footers; rows are read when a
 table is first asked for. Equal recordings give equal bytes: nothing written depends on the clock, on the
-machine, or on how the tables were chunked in memory.
+machine, or on how the tables were chunked in memory. So two runs of one scenario with one seed have equal manifests.
 
-A table that grows beyond one row group during a run lies in a scratch directory, and is moved from there.
+A table that grows beyond one row group during a run lies in a scratch directory, and is linked from there.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
 import secrets
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import Field, TypeAdapter, ValidationError
 
 from wmlab.core import files, schemas
 from wmlab.core.errors import RecordingError
-from wmlab.core.schemas import MANIFEST_FILE, MOST_BYTES, Manifest, damaged
+from wmlab.core.mistakes import problems_of
 
 PART_FILE: Final = "part-0.parquet"
 """The one file of a table's dataset."""
+MANIFEST_FILE: Final = "recording.json"
+"""The file that makes a directory a recording."""
+
+MOST_BYTES: Final = 64 * 2**20
+"""How large that file may be."""
+
+SCHEMA_VERSION: Final = 6
+"""Raised whenever a table has other columns, or a column changes meaning, type or name."""
+
+_FORMAT: Final = "wmlab recording"
+_FIELDS: Final = ("wmlab_version", "kind", "name", "seed")
+"""The fields that the file has as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What was run and what came of it.
+
+    `kind` is the model that it is a recording of, for example "streams"; `scenario_json` is the scenario as JSON text,
+    None if there was none; `rows` is the row count of every table of that kind; `wmlab_version` is None when an
+    uninstalled wmlab recorded it.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    kind: Annotated[str, Field(min_length=1)]
+    scenario_json: str | None
+    seed: Annotated[int, Field(strict=True)] | None
+    rows: tuple[tuple[str, Annotated[int, Field(ge=0, strict=True)]], ...]
+    wmlab_version: str | None
+
+    @property
+    def scenario(self) -> dict[str, Any] | None:
+        """The scenario as plain data, a fresh copy at each call; None if there was none."""
+        return None if self.scenario_json is None else json.loads(self.scenario_json)
+
+    def to_json(self) -> str:
+        """The text of `recording.json`."""
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        known = {"format": _FORMAT, "schema_version": SCHEMA_VERSION, **fields}
+        content = known | {"rows": dict(self.rows), "scenario": self.scenario}
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, *, where: str) -> Manifest:
+        """Parse `recording.json`; `where` names the file in errors.
+
+        Raises `RecordingError`: broken JSON, foreign file, other schema version, or fields that are wrong.
+        """
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as broken:
+            raise damaged(f"{where} is broken JSON: {broken}.") from broken
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise RecordingError(
+                f"{where} was not written by wmlab.", remedy="give a directory that Recording.save wrote."
+            )
+        if content.get("schema_version") != SCHEMA_VERSION:
+            raise _other_version(content.get("schema_version"), where)
+        missing = [key for key in (*_FIELDS, "rows", "scenario") if key not in content]
+        if missing or not isinstance(content["rows"], dict) or not isinstance(content["scenario"], dict | None):
+            wrong = f"it lacks {', '.join(missing)}" if missing else "its rows or its scenario are not an object"
+            raise damaged(f"{where} is damaged: {wrong}.")
+        fields = {name: content[name] for name in _FIELDS} | {"rows": tuple(content["rows"].items())}
+        fields["scenario_json"] = scenario_text(content["scenario"])
+        try:
+            return TypeAdapter(cls).validate_python(fields)
+        except ValidationError as wrong:
+            raise damaged(f"{where} is damaged: {'; '.join(map(str, problems_of(wrong, fields, cls)))}.") from wrong
+
+
+def damaged(problem: str) -> RecordingError:
+    """The error of a recording that is not as it was written."""
+    return RecordingError(problem, remedy="record or copy the whole directory again.")
+
+
+def scenario_text(scenario: Mapping[str, Any] | None) -> str | None:
+    """A scenario as canonical JSON text; raises `RecordingError` if it is not plain JSON data."""
+    try:
+        return None if scenario is None else json.dumps(scenario, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as wrong:
+        raise RecordingError(
+            f"the scenario is not plain data: {wrong}.",
+            remedy="give a dict of texts, numbers, booleans, None, lists and dicts.",
+        ) from wrong
+
+
+def installed_version() -> str | None:
+    """The version of wmlab that is running; None when it runs from a directory without being installed."""
+    try:
+        return importlib.metadata.version("wmlab")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _other_version(version: object, where: str) -> RecordingError:
+    if type(version) is not int:
+        return damaged(f"{where} is damaged: schema_version is {version!r}, which is not a whole number.")
+    if version > SCHEMA_VERSION:
+        return RecordingError(
+            f"{where} has schema version {version}, newer than {SCHEMA_VERSION}, the newest this wmlab reads.",
+            remedy="install a newer wmlab.",
+        )
+    return RecordingError(
+        f"{where} was recorded by an older wmlab: it has schema version {version}, this one reads {SCHEMA_VERSION}.",
+        remedy="record its scenario again.",
+    )
+
 
 _DAMAGE: Final = (OSError, pa.ArrowException, ValueError, LookupError, OverflowError, MemoryError)
 """What pyarrow raises for files that are damaged."""
@@ -59,33 +169,21 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """One table on disk, as it was when the recording was read; `scratch` is where it lies until it is saved.
-
-    Raises `OSError` without the file.
-    """
+    """One table on disk; `scratch` is where it lies until it is saved."""
 
     name: str
     file: Path
     schema: pa.Schema
     num_rows: int
     scratch: Scratch | None = None
-    stamp: tuple[int, int, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "stamp", _stamp(self.file))
 
     def load(self) -> pa.Table:
-        """All rows, in the schema; raises `RecordingError` if the file changed or is damaged."""
+        """All rows, in the schema; raises `RecordingError` if the file is gone or damaged."""
         return pa.concat_tables(self.chunks()).combine_chunks()
 
     def chunks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The rows, one row group after the other, of all columns or of these; raises as `load`."""
         try:
-            if _stamp(self.file) != self.stamp:
-                raise RecordingError(
-                    f"table {self.name!r} was replaced on disk after this recording was read: {self.file}.",
-                    remedy="read the recording again with Recording.read.",
-                )
             with pq.ParquetFile(self.file, page_checksum_verification=True) as parquet:
                 wanted = pa.schema([column for column in self.schema if names is None or column.name in names])
                 yield wanted.empty_table()
@@ -187,14 +285,13 @@ class GrowingTable:
             ) from failure
 
 
-def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overwrite: bool = False) -> Path:
+def write(path: str | Path, manifest: Manifest, tables: RecordedTables) -> Path:
     """Write a recording next to its name, rename it into place, and return its absolute path.
 
-    `overwrite` replaces an older recording and nothing else; between the two renames of a replacement the name is
-    empty for an instant. On any failure the name is as it was before and no partial directory remains.
-    Raises `RecordingError` if something stands in the way or the files cannot be written.
+    On any failure nothing of it remains. Raises `RecordingError` if something stands in the way or the files cannot be
+    written.
     """
-    target = writable_path(path, overwrite=overwrite)
+    target = writable_path(path)
     scratch: Scratch | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +302,7 @@ def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overw
             _put(scratch.path / name / PART_FILE, tables[name] if stored is None else stored)
         (scratch.path / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8", newline="\n")
         _to_disk(scratch.path / MANIFEST_FILE)
-        _rename_into(scratch.path, target)
+        scratch.path.rename(target)
     except OSError as failure:
         raise RecordingError(
             f"the recording cannot be written to {target}: {failure}.",
@@ -217,20 +314,14 @@ def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overw
     return target
 
 
-def writable_path(path: str | Path, *, overwrite: bool | None = None) -> Path:
+def writable_path(path: str | Path) -> Path:
     """The absolute path of a recording that is to be written to `path`.
 
-    Raises `RecordingError` if nothing can be written there, or if something is there already; with `overwrite`, if that
-    is not a recording or holds more than one. Where nothing may be overwritten, `overwrite` is None.
+    Raises `RecordingError` if nothing can be written there, or if something is there already.
     """
     target = files.as_path(path, RecordingError).resolve()
     if target.exists():
-        if not overwrite:
-            remedy = "choose another path or move it away."
-            if overwrite is not None:
-                remedy = "choose another path, move it away, or save with overwrite=True."
-            raise RecordingError(f"{target} exists already.", remedy=remedy)
-        _require_nothing_else(target)
+        raise RecordingError(f"{target} exists already.", remedy="choose another path or move it away.")
     above = _nearest_directory(target)
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
         raise RecordingError(
@@ -256,24 +347,21 @@ def manifest_at(path: str | Path) -> tuple[Path, Manifest]:
     return target, Manifest.from_json(_manifest_text(target), where=str(target / MANIFEST_FILE))
 
 
-def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]) -> tuple[Manifest, RecordedTables]:
-    """The tables of the recording at `target`, and its manifest with the tables in this order.
+def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]) -> RecordedTables:
+    """The tables of the recording at `target`.
 
-    Raises `RecordingError` for damage to tables, gathered, one line per table.
+    Raises `RecordingError` if the manifest counts other tables, and for damage to tables, one line per table.
     """
-    manifest = manifest.of_tables(schemas, where=str(target / MANIFEST_FILE))
-    stored: dict[str, StoredTable] = {}
-    damage: list[str] = []
-    for name, rows in manifest.rows:
-        dataset = target / name
-        problem = _table_damage(dataset, schemas[name], rows)
-        if problem:
-            damage.append(f"table {name!r} {problem}")
-        else:
-            stored[name] = StoredTable(name, dataset / PART_FILE, schemas[name], rows)
-    if damage:
+    counts = dict(manifest.rows)
+    if counts.keys() != schemas.keys():
+        wrong = f"rows is {counts!r}, expected a count for each of {list(schemas)}"
+        raise damaged(f"{target / MANIFEST_FILE} is damaged: {wrong}.")
+    problems = {name: _table_damage(target / name, schemas[name], counts[name]) for name in schemas}
+    if damage := [f"table {name!r} {problem}" for name, problem in problems.items() if problem]:
         raise damaged(f"the recording at {target} is damaged: {'; '.join(damage)}.")
-    return manifest, RecordedTables(stored)
+    return RecordedTables(
+        {name: StoredTable(name, target / name / PART_FILE, schema, counts[name]) for name, schema in schemas.items()}
+    )
 
 
 def _manifest_text(directory: Path) -> str:
@@ -344,42 +432,3 @@ def _to_disk(file: Path) -> None:
     """Before the rename: a power cut must not leave a whole name with empty files."""
     with file.open("r+b") as written:
         os.fsync(written.fileno())
-
-
-def _rename_into(partial: Path, target: Path) -> None:
-    if not target.exists():
-        partial.rename(target)
-        return
-    old = partial.with_suffix(".old")
-    target.rename(old)
-    try:
-        partial.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _require_nothing_else(target: Path) -> None:
-    """Raise `RecordingError` unless there is a recording at `target`, and nothing else."""
-    try:
-        content = Manifest.require_ours(_manifest_text(target), where=str(target / MANIFEST_FILE))
-    except RecordingError as foreign:
-        raise RecordingError(
-            f"{target} exists and is not a recording; it stays untouched.", remedy="choose another path."
-        ) from foreign
-    ours = {target / MANIFEST_FILE, *(target / name / PART_FILE for name in content.get("rows") or ())}
-    others = sorted(
-        str(p.relative_to(target)) for p in target.rglob("*") if p.is_file() and p not in ours and p.name[0] != "."
-    )
-    if others:
-        raise RecordingError(
-            f"the recording at {target} also holds {', '.join(others)}; overwriting would delete that.",
-            remedy="move those files away, or choose another path.",
-        )
-
-
-def _stamp(file: Path) -> tuple[int, int, int]:
-    """Inode, size and modification time: enough to notice that another file took the name."""
-    status = file.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -126,7 +126,7 @@ def _zone_of(name: str) -> ZoneInfo | None:
 
 
 class Times(NamedTuple):
-    """A column of times: ms since 1970; of each row an index into `FAULTS`, 0 if it is good; and whether it is local,
+    """A column of times: ms since 1970; of each row an index into `FAULTS`, 0 if it is good; and whether it was local,
     in the clock of a zone that it does not name."""
 
     ms: Int64Array
@@ -390,7 +390,7 @@ def _in_utc(times: Times, timezone: str) -> Times:
     clocks = pd.DatetimeIndex(times.ms[rows].astype("datetime64[ms]"))
     zoned = clocks.tz_localize(timezone, ambiguous="NaT", nonexistent="NaT").tz_convert("UTC").tz_localize(None)
     known: Bools = np.asarray(zoned.notna())
-    times.put(rows[known], zoned[known].to_numpy().astype("datetime64[ms]").astype(np.int64))
+    times.put(rows[known], zoned[known].to_numpy().astype("datetime64[ms]").astype(np.int64), local=True)
     times.refuse(rows[~known], CLOCK_CHANGE)
     return times
 
@@ -581,5 +581,5 @@ def kind_of(sample: Iterable[str | None], time_format: str | None = None) -> Tex
 
 
 def moment_ms(text: str) -> int:
-    """The ms since 1970 of one date, UTC if it names no zone; raises `BadTimeError`."""
+    """The ms since 1970 of one date, UTC if it names no zone; raises `BadTimeError`, which is a `ValueError`."""
     return moment_of(text)[0]

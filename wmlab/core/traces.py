@@ -11,7 +11,6 @@ header; those of a trace in order of arrival.
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,8 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wmlab.core.answers import html_table
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import TraceError, unknown_attribute
-from wmlab.core.files import DATA, as_path
+from wmlab.core.files import DATA, as_path, write
 from wmlab.core.log_columns import (
     BEFORE_1970,
     LogColumns,
@@ -49,8 +49,8 @@ from wmlab.core.log_files import (
     require_form,
     require_good,
 )
-from wmlab.core.schemas import MANIFEST_FILE
-from wmlab.core.times import BadTimeError, TimeUnit, moment_ms
+from wmlab.core.storage import MANIFEST_FILE
+from wmlab.core.times import TextKind, TimeUnit
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped, shown, utc
 
@@ -104,7 +104,6 @@ def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str =
 
 
 _MOST_REASONS: Final = 5
-_SAMPLE_ROWS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -182,11 +181,12 @@ class Trace:
         return int(pc.sum(pc.less(self.table["arrival_ms"], self.table["event_time"])).as_py())
 
     def between(self, start: int | str, end: int | str) -> Trace:
-        """The events that arrive in [start, end): milliseconds since 1970, or ISO dates and times, UTC by default.
+        """The events that arrive in [start, end): milliseconds since 1970, or ISO dates and times, UTC without a zone.
 
         Raises `TraceError` if nothing arrives then, or a bound is neither.
         """
-        start_ms, end_ms = _moment_ms(start), _moment_ms(end)
+        bounds = {"start": start, "end": end}.items()
+        start_ms, end_ms = (the_moment(at, TraceError, name=name, start_ms=None) for name, at in bounds)
         arrivals = self.table["arrival_ms"]
         inside = pc.and_(pc.greater_equal(arrivals, start_ms), pc.less(arrivals, end_ms))
         chosen = self.table.filter(inside)
@@ -239,13 +239,9 @@ class Trace:
             raise TraceError(
                 f"a trace cannot be saved as {target.name!r}.", remedy="give a name that ends in .parquet."
             )
-        try:
-            pq.write_table(self.table, target)
-        except OSError as refused:
-            raise TraceError(
-                f"{target} cannot be written: {refused}.", remedy="choose a file that you may write to."
-            ) from None
-        return target
+        content = pa.BufferOutputStream()
+        pq.write_table(self.table, content)
+        return write(target, content.getvalue(), TraceError)
 
     def columns(self) -> dict[str, Any]:
         """The trace as NumPy arrays of `rows` elements each, keyed as in `TRACE_SCHEMA`.
@@ -495,7 +491,8 @@ def _of_frame(offered: Any, wanted: LogColumns, bad_rows: BadRows, name: str) ->
 def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, name: str) -> Trace:
     if not rows.table.num_rows and not rows.refused:
         raise TraceError(f"{where} has no rows.", remedy="give a log with at least one event.")
-    made = trace_columns(rows.table, columns, kinds_in(rows.table, columns), name)
+    kinds, form = kinds_in(rows.table, columns), columns.form_of("event_time")
+    made = trace_columns(rows.table, columns, kinds, name)
     records = made.record_rows()
     if bad_rows == "refuse" or not len(records):
         require_good(rows, made.faults, where)
@@ -508,44 +505,22 @@ def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, na
         table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks(),
         refused=pa.Table.from_pylist([row._asdict() for row in refused], schema=REFUSED_SCHEMA),
         event_time_column=columns.event_time if isinstance(columns.event_time, str) else " ".join(columns.event_time),
-        event_time_form=_form_of(rows.table, columns),
-        event_time_origin_ms=columns.form_of("event_time").origin_ms,
-        event_time_zone=_zone_of(rows.table, columns),
+        event_time_form=_form_of(rows.table, columns, kinds["event_time"]),
+        event_time_origin_ms=form.origin_ms,
+        event_time_zone=form.timezone if made.is_local else None,
     )
 
 
-def _form_of(table: pa.Table, columns: LogColumns) -> str:
-    """What stands in the column of event times, see `Trace`; of two columns "text"."""
+def _form_of(table: pa.Table, columns: LogColumns, kind: TextKind) -> str:
+    """What stands in the column of event times, see `Trace`, which holds texts of that kind; of two columns "text"."""
     if not isinstance(columns.event_time, str):
         return "text"
-    column, form = table[columns.event_time].drop_null(), columns.form_of("event_time")
-    if pa.types.is_temporal(column.type):
+    column, form = table.schema.field(columns.event_time).type, columns.form_of("event_time")
+    if pa.types.is_temporal(column):
         return "timestamp"
     if form.format is not None:
         return form.format
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    texts = column.slice(0, _SAMPLE_ROWS).to_pylist() if is_text else []
-    is_number = all(text.strip().lstrip("-").replace(".", "", 1).isdigit() for text in texts)
-    return (form.unit or "ms") if is_number else "text"
-
-
-_OWN_ZONE: Final = re.compile(r".*\d(Z|UTC|GMT| ?[+-]\d\d:?\d\d)\s*", re.IGNORECASE)
-"""Texts of times that name their zone."""
-
-
-def _zone_of(table: pa.Table, columns: LogColumns) -> str | None:
-    """The zone of the event times, where they are local; None for those that name their zone, and for instants."""
-    form = columns.form_of("event_time")
-    if form.timezone is None or not isinstance(columns.event_time, str):
-        return form.timezone
-    column = table[columns.event_time].drop_null()
-    if pa.types.is_timestamp(column.type):
-        return form.timezone if column.type.tz is None else None
-    of_column = _form_of(table, columns)
-    if of_column in get_args(TimeUnit):
-        return None if form.origin is None else form.timezone
-    texts = column.slice(0, _SAMPLE_ROWS).cast(pa.string()).to_pylist()
-    return None if "%z" in of_column or any(map(_OWN_ZONE.fullmatch, texts)) else form.timezone
+    return form.unit if kind == "numbers" or pa.types.is_floating(column) else "text"
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:
@@ -571,18 +546,6 @@ def logs_of_writers(
     if problems:
         raise Problems(f"the scenario {scenario!r}", problems)
     return {name: loaded[trace].writers(name).columns() for _, name, trace in named}
-
-
-def _moment_ms(moment: int | str) -> int:
-    if type(moment) is int and -(2**63) <= moment < 2**63:
-        return moment
-    try:
-        return moment_ms(str(moment))
-    except BadTimeError as wrong:
-        raise TraceError(
-            f"{moment!r} is not a moment: it {wrong}.",
-            remedy="give milliseconds since 1970 (64 bits) or an ISO date such as '2013-01-01'.",
-        ) from wrong
 
 
 def _date(moment_ms: int) -> str:

@@ -29,8 +29,10 @@ DAY_MS: Final = 86_400_000
 _LONG_MS: Final = 100 * SECOND_MS
 """From here on a duration is written in minutes, hours and days."""
 _LONGEST: Final = 200
+_LINE: Final = 100
+"""The most characters of a line of text."""
 TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
-"""What stands on both sides of a time in a text that Spark wrote; no name of a scenario has it."""
+"""What stands on both sides of a time that `with_moments` is to format; no name of a scenario has it."""
 _MARKED_TIME: Final = re.compile(rf"{TIME_MARK}(-?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
 
 
@@ -58,12 +60,6 @@ def utc(time_ms: int) -> datetime:
 def since_1970_ms(instant: datetime) -> int:
     """An instant with a zone in whole ms since 1970, rounded down."""
     return (instant - _EPOCH) // timedelta(milliseconds=1)
-
-
-def instant_ms(text: str) -> int:
-    """A date of ISO 8601 in ms since 1970, rounded down; UTC without a zone. Raises `ValueError` for another text."""
-    instant = datetime.fromisoformat(text.strip())
-    return since_1970_ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
 
 def moment(time_ms: int | None, *, clock_ms: int | None = None) -> str:
@@ -161,10 +157,10 @@ def unbroken_cell(text: str) -> str:
     return unbroken(_BETWEEN_DIGITS.sub("\N{NARROW NO-BREAK SPACE}", text))
 
 
-def wrapped(text: str, *, width: int = 100) -> str:
-    """A text in lines of at most `width` characters, which end between words and not inside a number."""
+def wrapped(text: str) -> str:
+    """A text in lines of at most 100 characters, which end between words and not inside a number."""
     lines = (
-        wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
+        wrap(line, _LINE, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
     )
     return "\n".join(chain.from_iterable(lines)).replace("\0", " ")
 

@@ -47,9 +47,9 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         object.__setattr__(self, "_ran", ran)
         return self
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
+    def save(self, path: str | Path) -> Self:
         """As `Recording.save`."""
-        return Recording.save(self, path, overwrite=overwrite).running(self.ran)
+        return Recording.save(self, path).running(self.ran)
 
     def complete(self, name: str) -> pa.Table:
         """As `Recording.complete`: of `coalescing` also the steps of the levels with one input."""

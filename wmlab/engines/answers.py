@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
 from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import EngineError
-from wmlab.core.files import DATA, as_path, write_new
+from wmlab.core.files import DATA, as_path, write
 from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped
 from wmlab.engines import flink_rules, spark_rules
 from wmlab.engines.causes import SEVERITY, Cause, Certainty, Evidence, Finding, Verdict, findings, grown
@@ -260,10 +260,8 @@ class EngineLog:
         return advise(jobs_at(self, at_ms))
 
     def save(self, path: str | Path) -> Path:
-        """Write the lines to a new file and return its path; raises `EngineError` if it exists or cannot be written."""
-        target = as_path(path, EngineError)
-        write_new(target, self.reports.text(), EngineError)
-        return target
+        """Keep the lines in a new file and return where; raises `EngineError` if it is there or cannot be written."""
+        return write(as_path(path, EngineError), self.reports.text().encode(), EngineError, is_new=True)
 
     def __repr__(self) -> str:
         lines = len(self.reports.lines) - (self.engine == "flink")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
+from wmlab.core.arguments import the_duration, the_number
 from wmlab.core.errors import EngineError
 from wmlab.core.words import counted, shown
 from wmlab.engines.tables import FLINK_METRICS, Line, innermost_reason, only_id
@@ -88,10 +89,8 @@ def poll(address: Address, *, job: str | None = None, polls: int = 40, every_ms:
     `job` is its id or name, and may be left out if one runs. If Flink goes away meanwhile, the lines so far are
     returned, and the first one says so. Raises `EngineError` if it cannot be reached, or no or several jobs fit.
     """
-    if type(polls) is not int or not 1 <= polls <= _MOST_POLLS:
-        raise EngineError(f"polls is {shown(polls)}.", remedy=f"give a whole number from 1 to {_MOST_POLLS}.")
-    if type(every_ms) is not int or not 1 <= every_ms <= 60_000:
-        raise EngineError(f"every_ms is {shown(every_ms)}.", remedy="give whole milliseconds from 1 to 60 000.")
+    polls = the_number(polls, EngineError, name="polls", least=1, most=_MOST_POLLS)
+    every_ms = the_duration(every_ms, EngineError, name="every_ms", least_ms=1)
     ask = asker(address)
     chosen = _job(ask("/jobs/overview")["jobs"], job or address.job)
     detail, plan = ask(f"/jobs/{chosen}"), ask(f"/jobs/{chosen}/plan")["plan"]

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from wmlab.core.errors import EngineError
 from wmlab.core.files import as_path, read_text
-from wmlab.core.words import instant_ms, listed, shown
+from wmlab.core.times import moment_ms
+from wmlab.core.words import listed, shown
 from wmlab.engines.collected import lines_of, samples_of_text
 from wmlab.engines.tables import Engine, Line, innermost_reason, only_id
 
@@ -112,7 +113,7 @@ def _of_events(events: Iterable[Line], query: str | None, where: str) -> Lines:
     lines = reported[chosen]
     ends = [e for e in own if "progress" not in e and "name" not in e and str(e.get("id")) == chosen]
     ends = [e for e in ends if e.get("runId") == lines[-1].get("runId") and "exception" in e]
-    last_ms = instant_ms(lines[-1]["timestamp"]) + int((lines[-1].get("durationMs") or {}).get("triggerExecution") or 0)
+    last_ms = moment_ms(lines[-1]["timestamp"]) + int((lines[-1].get("durationMs") or {}).get("triggerExecution") or 0)
     if not ends:
         return Lines("spark", tuple(lines), until_ms=last_ms)
     wrong = ends[-1]["exception"]

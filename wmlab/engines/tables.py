@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from wmlab.core.errors import EngineError
 from wmlab.core.schemas import FLAG, LONG, REAL, TEXT, column, table
-from wmlab.core.words import instant_ms, listed
+from wmlab.core.times import moment_ms
+from wmlab.core.words import listed
 
 Engine = Literal["flink", "spark"]
 Line = Mapping[str, Any]
@@ -188,7 +189,7 @@ def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     totals: Counter[str] = Counter()
     for progress in sorted(lines, key=lambda line: str(line["timestamp"])):
         common = {
-            "at_ms": instant_ms(progress["timestamp"]),
+            "at_ms": moment_ms(progress["timestamp"]),
             "job": progress.get("name") or progress["id"],
             "batch": progress["batchId"],
             "run": progress.get("runId"),
@@ -261,4 +262,4 @@ def _titled(names: Sequence[str]) -> list[str]:
 
 
 def _spark_time(text: str | None) -> int | None:
-    return None if text is None else instant_ms(text)
+    return None if text is None else moment_ms(text)

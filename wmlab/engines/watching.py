@@ -12,7 +12,7 @@ import ipywidgets as ui
 
 from wmlab.core.charts.svg import draw_svg, svg_for_page
 from wmlab.core.errors import EngineError
-from wmlab.core.files import as_path, write_new
+from wmlab.core.files import as_path, write
 from wmlab.core.live_view import HIDES_THE_STILL, display_live
 from wmlab.core.words import SECOND_MS, clock_words
 from wmlab.engines.answers import EngineLog, JobExplanation
@@ -127,5 +127,5 @@ def save_page(log: EngineLog, explanation: JobExplanation, path: str | Path) -> 
     else:
         raise EngineError(f"{target.name} is not a page.", remedy="name a file that ends with .html or .md.")
     for file, content in files.items():
-        write_new(file, content, EngineError)
+        write(file, content.encode(), EngineError, is_new=True)
     return target

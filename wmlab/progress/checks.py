@@ -30,14 +30,12 @@ from wmlab.core.invariants import (
     Invariant,
     TableRow,
     TableRows,
-    Totals,
     Verdicts,
     chosen_of,
     invariant,
     name_text,
     of_one_stream,
     time_text,
-    totals_of,
     verdicts_of,
 )
 from wmlab.core.recording import Recording
@@ -200,13 +198,9 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
     none.
     """
     chosen = chosen_of(INVARIANTS, LIVENESS, only)
-    return verdicts_of(recording.name, chosen, _totals(recording, chosen))
-
-
-def _totals(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[Totals]:
-    """The `Totals` of each chosen invariant and each query."""
     inputs = inputs_of(tracker_rules_of(recording) or ProgressRules())
     buffers: pa.Table = recording.table("buffers")
     buffers = buffers.filter(pc.not_equal(buffers["operator"], SCAN))
-    for stream in pc.unique(buffers["stream"]).to_pylist():
-        yield from totals_of(chosen, of_one_stream({"buffers": buffers}, stream), inputs, stream)
+    queries = pc.unique(buffers["stream"]).to_pylist()
+    tables = ((query, of_one_stream({"buffers": buffers}, query)) for query in queries)
+    return verdicts_of(recording.name, chosen, tables, inputs)

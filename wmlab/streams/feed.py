@@ -23,9 +23,7 @@ def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
     Raises `ModelError` for another `feed`, an `every_ms` that is not a whole number, 1 or more, and for a folder that
     is not empty.
     """
-    every_ms = the_duration(every_ms, ModelError, name="every_ms")
-    if every_ms < 1:
-        raise ModelError(f"every_ms is {shown(every_ms)}.", remedy="Give a whole number of milliseconds, 1 or more.")
+    every_ms = the_duration(every_ms, ModelError, name="every_ms", least_ms=1)
     folder = Path(path)
     if folder.exists() and any(folder.iterdir()):
         raise ModelError(f"{folder} is not empty.", remedy="Write a feed to a new folder; a query reads all it has.")

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any, Final
 
 from wmlab.core.answers import Answer
-from wmlab.core.arguments import the_flag
+from wmlab.core.arguments import the_flag, the_number
 from wmlab.core.errors import ModelError, WmlabError
 from wmlab.core.words import counted, shown
 from wmlab.testing.cases import ANYTHING
@@ -202,8 +202,7 @@ def without_needless_steps(
 
 
 def _require(mine: object, examples: object) -> None:
-    if isinstance(examples, bool) or not isinstance(examples, int) or not 1 <= examples <= _MOST_EXAMPLES:
-        raise ModelError(f"examples is {shown(examples)}.", remedy=f"Give a number from 1 to {_MOST_EXAMPLES}.")
+    the_number(examples, ModelError, name="examples", least=1, most=_MOST_EXAMPLES)
     if not callable(mine):
         raise ModelError(f"{shown(mine)} makes no machine.", remedy="Give a class, or a function of the parameters.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmlab.open import Recording
+from wmlab.streams.recording import StreamRecording
 
 WRITERS = [{"name": "w1", "rate_per_s": 2.5}]
 SCENARIO = {"name": "split under load", "writers": WRITERS, "seed": None, "note": "0@0 → 2@1"}
@@ -34,4 +35,4 @@ def recording(**changes: Any) -> Recording:
     """A recording with three filled tables, a scenario and a seed."""
     settings: dict[str, Any] = {"name": "split under load", "scenario": SCENARIO, "seed": 7}
     tables = {"segments": segments(), "events": events(), "watermarks": watermarks()}
-    return Recording.from_tables(tables, **(settings | changes))
+    return StreamRecording.from_tables(tables, **(settings | changes))

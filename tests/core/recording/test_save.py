@@ -14,7 +14,8 @@ from tests.core.recording.samples import SCENARIO, events, recording
 from wmlab.core import storage
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.schemas import SCHEMA_VERSION
+from wmlab.core.storage import SCHEMA_VERSION
+from wmlab.streams.recording import StreamRecording
 from wmlab.streams.tables import TABLES
 
 
@@ -28,7 +29,7 @@ def test_a_recording_is_a_manifest_and_one_dataset_per_table(tmp_path):
     assert set(files_of(saved.path)) == {"recording.json"} | {f"{name}/part-0.parquet" for name in TABLES}
     manifest = json.loads((saved.path / "recording.json").read_text())
     assert isinstance(manifest.pop("wmlab_version"), str)
-    told = {"name": "split under load", "scenario": SCENARIO, "seed": 7, "finished": True, "source": "simulation"}
+    told = {"name": "split under load", "scenario": SCENARIO, "seed": 7}
     form = {"format": "wmlab recording", "schema_version": SCHEMA_VERSION, "kind": "streams"}
     assert manifest == form | told | {"rows": recording().counts}
 
@@ -45,11 +46,11 @@ def test_a_dataset_is_plain_parquet_with_text_as_text(tmp_path):
 
 def test_equal_recordings_give_equal_bytes_however_they_were_chunked(tmp_path):
     rows = events(50_000)
-    whole = Recording.from_tables({"events": rows}, name="r").save(tmp_path / "whole")
+    whole = StreamRecording.from_tables({"events": rows}, name="r").save(tmp_path / "whole")
     table = whole.table("events")
     pieces = pa.concat_tables([table.slice(0, 7), table.slice(7, 30_000), table.slice(30_007)])
     coded = pieces.set_column(5, "writer", pieces["writer"].dictionary_encode())
-    chunked = Recording.from_tables({"events": coded}, name="r").save(tmp_path / "chunked")
+    chunked = StreamRecording.from_tables({"events": coded}, name="r").save(tmp_path / "chunked")
     again = Recording.read(whole.path).save(tmp_path / "again")
     assert files_of(whole.path) == files_of(chunked.path) == files_of(again.path)
 
@@ -90,59 +91,15 @@ def test_a_parent_that_is_a_file_is_a_recording_error(tmp_path):
         recording().save(tmp_path / "file" / "r")
 
 
-def test_nothing_that_exists_is_overwritten_unasked(tmp_path):
-    recording().save(tmp_path / "r")
-    before = files_of(tmp_path)
-    with pytest.raises(RecordingError, match="exists already") as raised:
-        recording(seed=8).save(tmp_path / "r")
-    assert "overwrite=True" in raised.value.remedy
-    assert files_of(tmp_path) == before
-
-
-def test_an_older_recording_is_replaced_when_asked_also_by_itself(tmp_path):
-    recording().save(tmp_path / "r")
-    assert recording(seed=8).save(tmp_path / "r", overwrite=True) == Recording.read(tmp_path / "r") == recording(seed=8)
-    Recording.read(tmp_path / "r").save(tmp_path / "r", overwrite=True)
-    assert Recording.read(tmp_path / "r") == recording(seed=8)
-    assert [p.name for p in tmp_path.iterdir()] == ["r"]
-
-
-def test_a_replacement_that_fails_keeps_the_older_recording(tmp_path, monkeypatch):
-    recording().save(tmp_path / "r")
-    genuine = storage.Path.rename
-
-    def rename(self, target):
-        if self.name.endswith(".partial"):
-            raise OSError("cannot rename")
-        return genuine(self, target)
-
-    monkeypatch.setattr(storage.Path, "rename", rename)
-    with pytest.raises(RecordingError, match="cannot rename"):
-        recording(seed=8).save(tmp_path / "r", overwrite=True)
-    monkeypatch.undo()
-    assert Recording.read(tmp_path / "r") == recording()
-    assert [p.name for p in tmp_path.iterdir()] == ["r"]
-
-
-OTHERS = [{"r": "mine"}, {}, {"r/notes.txt": "mine"}, {"r/recording.json": "{}"}, {"r/recording.json": '{"form'}]
-
-
-@pytest.mark.parametrize("content", OTHERS, ids=["file", "empty folder", "other folder", "foreign", "broken"])
-def test_what_is_not_a_recording_is_never_overwritten(tmp_path, content):
-    if "r" not in content:
+@pytest.mark.parametrize("content", ["recording", "file", "folder"])
+def test_nothing_that_exists_is_overwritten(tmp_path, content):
+    if content == "recording":
+        recording().save(tmp_path / "r")
+    elif content == "file":
+        (tmp_path / "r").write_text("mine")
+    else:
         (tmp_path / "r").mkdir()
-    for name, text in content.items():
-        (tmp_path / name).write_text(text)
-    with pytest.raises(RecordingError, match="exists and is not a recording"):
-        recording().save(tmp_path / "r", overwrite=True)
-    assert (tmp_path / "r").exists()
-    assert files_of(tmp_path) == {name: text.encode() for name, text in content.items()}
-
-
-@pytest.mark.parametrize("extra", ["notes.txt", "events/part-1.parquet"])
-def test_a_recording_that_also_holds_something_else_is_not_overwritten(tmp_path, extra):
-    (recording().save(tmp_path / "r").path / extra).write_text("mine")
     before = files_of(tmp_path)
-    with pytest.raises(RecordingError, match=f"also holds {extra}"):
-        recording().save(tmp_path / "r", overwrite=True)
+    with pytest.raises(RecordingError, match="exists already"):
+        recording(seed=8).save(tmp_path / "r")
     assert files_of(tmp_path) == before

@@ -57,6 +57,6 @@ def test_a_large_table_is_reduced_where_it_lies(spark: SparkSession) -> None:
 
 def test_many_rows_of_a_stream_travel_in_parts(spark: SparkSession) -> None:
     many = pa.table({"stream": ["a"] * 200_000, "time": range(200_000)})
-    parts = grouped.parts_of("marks", many, "stream")
+    parts = grouped.parts_of("marks", many)
     assert parts["number"].to_pylist() == [0, 1, 2, 3]
     assert grouped.tables_of(parts.take([2, 0, 3, 1]), {"marks": many.schema})["marks"].equals(many)

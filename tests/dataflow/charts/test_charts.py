@@ -18,6 +18,7 @@ from wmlab.core.charts.scene import Path
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.charts.levels import blocking_ms, level_of
+from wmlab.streams.recording import StreamRecording
 
 charts = wm.dataflow.chart
 
@@ -189,7 +190,7 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: charts.queue_diagram(run, from_ms="5"), "from_ms is '5'"),
         (lambda run: charts.state_size(run, run, labels="ab"), "labels is 'ab'"),
         (lambda run: charts.state_size(run, None), r"None is not a recording"),
-        (lambda _: charts.coalescing(Recording.from_tables({}, name="empty")), "'empty'"),
+        (lambda _: charts.coalescing(StreamRecording.from_tables({}, name="empty")), "'empty'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(run: Recording, draw: Any, words: str) -> None:
@@ -204,7 +205,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "a name": ("run", f"'run'{RECORDED}"),
     "permutations": (wm.dataflow.permutations([[1]]), RECORDED),
     "a dataflow": (late(), RECORDED),
-    "another kind": (Recording.from_tables({}, name="r"), "which has no table 'vertices'"),
+    "another kind": (StreamRecording.from_tables({}, name="r"), "which has no table 'vertices'"),
 }
 
 

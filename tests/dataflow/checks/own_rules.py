@@ -24,7 +24,6 @@ from wmlab.core.invariants import (
     Verdicts,
     invariant,
     name_text,
-    totals_of,
     verdicts_of,
 )
 from wmlab.core.recording import Recording
@@ -320,4 +319,4 @@ def check(recording: Recording, *only: str) -> Verdicts:
     rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
     tables = {name: recording.table(name) for name in (*TABLES, "state", "calls")}
     values = {**DERIVED, "calls_of_instances": Derived(calls_of_instances), "rules": rules}
-    return verdicts_of(recording.name, chosen, totals_of(chosen, tables, values, recording.name))
+    return verdicts_of(recording.name, chosen, [(recording.name, tables)], values)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import CLOCKS
 from wmlab.streams.api import Scenario
+from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES
@@ -35,7 +36,7 @@ def until(recording: Recording, at_ms: int) -> Recording:
     """What a recording would hold if it had been stopped right after `at_ms`."""
     rows = {name: recording.table(name).to_pylist() for name in CLOCKS}
     kept = {name: [entry for entry in of if entry[CLOCKS[name]] <= at_ms] for name, of in rows.items()}
-    return Recording.from_tables(kept, name=recording.name)
+    return StreamRecording.from_tables(kept, name=recording.name)
 
 
 def row(table: str, **columns: Any) -> dict[str, Any]:
@@ -103,4 +104,4 @@ def owned(bucket: int, controller: str, from_ms: int, to_ms: int | None, *stream
 
 def written(**tables: list[dict[str, Any]]) -> Recording:
     """A recording of these rows, of a stream with one segment."""
-    return Recording.from_tables({"segments": [segment()]} | tables, name="by hand")
+    return StreamRecording.from_tables({"segments": [segment()]} | tables, name="by hand")

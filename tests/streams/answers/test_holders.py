@@ -10,6 +10,7 @@ from wmlab.core.answers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.api import Scenario
+from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
 
@@ -82,12 +83,12 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
 
     def length(deleted_ms: int | None = None, **given: object) -> int:
         faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms, subject="stream")]
-        return over(Recording.from_tables(tables | {"incidents": faults}, name="by hand", **given)).run_ms
+        return over(StreamRecording.from_tables(tables | {"incidents": faults}, name="by hand", **given)).run_ms
 
     assert length(scenario=scenario) == 4_000
     assert length(scenario=scenario, deleted_ms=2_500) == 2_500
-    assert length(scenario=scenario, finished=False) == length() == 1_000
-    found = over(Recording.from_tables(tables, name="by hand", scenario=scenario))
+    assert length() == 1_000
+    found = over(StreamRecording.from_tables(tables, name="by hand", scenario=scenario))
     assert next((h.who, h.why, h.held_ms) for h in found) == ("w1", "slowest", 3_000)
 
 

@@ -12,7 +12,6 @@ from tests.streams.answers.runs import fault, mark, segment, written
 from tests.streams.everything import LENGTH_MS, everything, unread
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import Evidence, Verdict, Verdicts
-from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import StreamTables
 from wmlab.streams.answers.moment import read_states, violations
 from wmlab.streams.answers.run_state import RunWalk
@@ -174,18 +173,17 @@ def test_a_reader_is_there_from_when_it_joins_and_has_the_state_of_its_last_inci
     assert at[9_500] == {"a": "crashed", "z-0": ""}
 
 
-@pytest.mark.parametrize(("finished", "end_ms"), [(True, 1_000), (False, 700)])
-def test_a_stopped_run_ends_with_what_was_recorded(finished: bool, end_ms: int) -> None:
+@pytest.mark.parametrize(("scenario", "end_ms"), [({"start_ms": 0, "duration_ms": 1_000}, 1_000), (None, 700)])
+def test_a_run_without_a_scenario_ends_with_the_last_row(scenario: dict[str, int] | None, end_ms: int) -> None:
     tables = {"segments": [segment()], "writer_marks": [mark("w", 7, 50), mark("w", 600, 700)]}
-    scenario = {"start_ms": 0, "duration_ms": 1_000}
-    recording = Recording.from_tables(tables, name="by hand", scenario=scenario, finished=finished)
+    recording = StreamRecording.from_tables(tables, name="by hand", scenario=scenario)
     assert read_states(recording, "orders").high_ms == end_ms
 
 
 def test_after_an_end_of_known_time_the_newest_watermark_has_no_bounds() -> None:
     tables = {name: everything().table(name) for name in everything().counts}
     *before, last = tables["watermarks"].to_pylist(maps_as_pydicts="strict")
-    ended = Recording.from_tables(tables | {"watermarks": [*before, last | {"writers": {}}]}, name="ended")
+    ended = StreamRecording.from_tables(tables | {"watermarks": [*before, last | {"writers": {}}]}, name="ended")
     newest = read_states(ended, "orders").at(last["emitted_ms"]).watermark
     assert newest is not None
     assert (newest["seq"], newest["lower"], newest["upper"]) == (last["seq"], None, None)
@@ -211,7 +209,7 @@ def test_a_writer_that_had_written_nothing_into_a_segment_stood_at_its_begin() -
 
 def test_who_wrote_and_noted_nothing_is_a_writer_and_a_run_without_readers_has_no_group() -> None:
     tables = {name: unread().table(name) for name in unread().counts if name != "writer_marks"}
-    states = read_states(Recording.from_tables(tables, name="silent"), "orders")
+    states = read_states(StreamRecording.from_tables(tables, name="silent"), "orders")
     state = states.at(4_000)
     assert [(writer.writer, writer.newest) for writer in state.writers] == [("w1", None)]
     assert (states.group, state.readers, state.position) == (None, (), {})
@@ -223,7 +221,7 @@ def test_a_group_that_did_not_read_and_a_stream_in_which_nothing_happened_are_re
     with pytest.raises(RecordingError, match="nobody read"):
         read_states(unread(), "orders", group="audit")
     with pytest.raises(RecordingError, match="Nothing happened in the stream 'orders'"):
-        read_states(Recording.from_tables({"segments": [segment()]}, name="empty"), "orders")
+        read_states(StreamRecording.from_tables({"segments": [segment()]}, name="empty"), "orders")
 
 
 def verdict(invariant: str, *evidence: Evidence, outcome: str = "violated") -> Verdict:

@@ -10,6 +10,7 @@ import pytest
 import wmlab as wm
 from wmlab.core.charts.scene import Dots, Path
 from wmlab.core.errors import ChartError
+from wmlab.streams.recording import StreamRecording
 
 
 def runs(**changes: list[Any]) -> pd.DataFrame:
@@ -58,7 +59,7 @@ def recording(*, since_ms: int = 0) -> Any:
             for at in (since_ms + n,)
         ]
     }
-    return wm.trace.Recording.from_tables(tables, name="log")
+    return StreamRecording.from_tables(tables, name="log")
 
 
 def marks(config: str, *bounds: tuple[int, int]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.streams.checks.runs import recorded
-from wmlab.core.invariants import totals_of, verdicts_of
+from wmlab.core.invariants import verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, number_at_epoch
 from wmlab.streams.bounds.recorded import bounds_of_recording
@@ -52,8 +52,7 @@ def check(recording: Recording, name: str, **changes: Change) -> dict[str, Any]:
     """The verdict on one invariant after the rows of some tables were altered."""
     tables = inputs_of(recording) | {"events": recording.table("events")} | altered(recording, **changes)
     tables = with_reduced_events(tables, [tables.pop("events")])
-    totals = totals_of({name: INVARIANTS[name]}, tables, DERIVED, "orders")
-    (found,) = verdicts_of("sound", {name: INVARIANTS[name]}, totals)
+    (found,) = verdicts_of("sound", {name: INVARIANTS[name]}, [("orders", tables)], DERIVED)
     return {name: getattr(found, name) for name in found.__dataclass_fields__}
 
 

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import resvg_py
 
-from wmlab.core.charts.axis import AnyAxis, format_instant
+from wmlab.core.charts.axis import AnyAxis
 from wmlab.core.charts.scene import Panel, Rule, Scene, Shape
 from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg, svg_for_page
 from wmlab.core.charts.theme import PAGE_STYLE, themed
 from wmlab.core.errors import ChartError, unknown_attribute
-from wmlab.core.files import as_path
+from wmlab.core.files import as_path, write
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
-from wmlab.core.words import grouped, is_instant, joined, listed, rounded, shown
+from wmlab.core.words import grouped, joined, listed, shown
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -93,11 +93,6 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[
 def columns(rows: Sequence[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
     """Rows as the data of a chart: one list for each column, by its name."""
     return {name: [row[number] for row in rows] for number, name in enumerate(names)}
-
-
-def when(at_ms: int, *, span_ms: int) -> str:
-    """A clock time in words: since the begin, or in UTC if it reads as an instant, as exact as `span_ms` demands."""
-    return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else rounded(at_ms)
 
 
 def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
@@ -386,16 +381,10 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
 def save_as(path: str | Path, noun: str, value: Drawing, writers: Mapping[str, Callable[[Drawing], bytes]]) -> Path:
     """Write what the writer of the path's suffix makes of the value; raises `ChartError` without, or if it cannot."""
     target = as_path(path, ChartError)
-    write = writers.get(target.suffix.lower())
-    if write is None:
+    make = writers.get(target.suffix.lower())
+    if make is None:
         raise ChartError(
             f"A {noun} cannot be saved as {target.name!r}: its suffix is {target.suffix!r}.",
             remedy=f"Choose one of {', '.join(writers)}.",
         )
-    content = write(value)
-    try:
-        target.write_bytes(content)
-    except OSError as wrong:
-        problem = f"A {noun} cannot be saved as {str(target)!r}: {wrong.strerror}."
-        raise ChartError(problem, remedy="Choose a file that you may write to.") from None
-    return target
+    return write(target, make(value), ChartError)

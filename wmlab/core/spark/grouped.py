@@ -58,22 +58,22 @@ def by_stream(
     tables: Mapping[str, pa.Table | DataFrame | Reduced],
     rule: Callable[[str, TablesOfStream], pa.Table],
     schema: pa.Schema,
-    *,
-    by: str = "stream",
 ) -> DataFrame:
     """What `rule` answers for each stream of these tables, as a DataFrame with the columns of `schema`.
 
-    The text column `by` of a table is the name of the stream; an Arrow table without it is given whole to every stream.
+    The text column `stream` of a table names the stream; an Arrow table without it is given whole to every stream.
     `rule` is called once for each stream, on an executor, with its name and its rows of all tables; those of an Arrow
     table are in their order, those of a DataFrame in any. Nothing is executed here, except that Arrow tables are cut.
     """
     of_all = {
-        name: table for name, table in tables.items() if isinstance(table, pa.Table) and by not in table.schema.names
+        name: table
+        for name, table in tables.items()
+        if isinstance(table, pa.Table) and "stream" not in table.schema.names
     }
     of_one = {name: table for name, table in tables.items() if name not in of_all}
     schemas = {name: _schema_of(table) for name, table in of_one.items()}
-    in_memory = [parts_of(name, table, by) for name, table in of_one.items() if isinstance(table, pa.Table)]
-    in_spark = [_cut(name, table, by) for name, table in of_one.items() if not isinstance(table, pa.Table)]
+    in_memory = [parts_of(name, table) for name, table in of_one.items() if isinstance(table, pa.Table)]
+    in_spark = [_cut(name, table) for name, table in of_one.items() if not isinstance(table, pa.Table)]
 
     def answer(parts: pa.Table) -> pa.Table:
         stream = parts["key"][0].as_py()
@@ -83,10 +83,10 @@ def by_stream(
     return reduce(DataFrame.unionByName, parts).groupBy("key").applyInArrow(answer, spark_schema(schema))
 
 
-def parts_of(name: str, table: pa.Table, by: str) -> pa.Table:
+def parts_of(name: str, table: pa.Table) -> pa.Table:
     """A table cut by stream: rows of `PARTS`."""
     parts = []
-    for (key,), rows in rows_by(table, by):
+    for (key,), rows in rows_by(table, "stream"):
         for number, first in enumerate(range(0, len(rows), _ROWS_OF_A_PART)):
             part = take(table, rows[first : first + _ROWS_OF_A_PART])
             parts.append({"key": key, "table": name, "number": number, "rows": _bytes_of(part)})
@@ -117,11 +117,11 @@ def tables_of(parts: pa.Table, schemas: Mapping[str, pa.Schema]) -> dict[str, pa
     }
 
 
-def _cut(name: str, table: DataFrame | Reduced, by: str) -> DataFrame:
+def _cut(name: str, table: DataFrame | Reduced) -> DataFrame:
     """Rows of `PARTS`, cut where the table lies."""
     if isinstance(table, Reduced):
-        return table.frame.mapInArrow(_Cutting(name, by, table.reduce), spark_schema(PARTS))
-    return table.mapInArrow(_Cutting(name, by), spark_schema(PARTS))
+        return table.frame.mapInArrow(_Cutting(name, table.reduce), spark_schema(PARTS))
+    return table.mapInArrow(_Cutting(name), spark_schema(PARTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,11 @@ class _Cutting:
     """Cuts rows by stream, batch by batch, after they were reduced; a value, since Spark sends it to the executors."""
 
     name: str
-    by: str
     reduce: Callable[[Batches], Batches] | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches if self.reduce is None else self.reduce(batches):
-            yield from parts_of(self.name, pa.Table.from_batches([batch]), self.by).to_batches()
+            yield from parts_of(self.name, pa.Table.from_batches([batch])).to_batches()
 
 
 def _schema_of(table: pa.Table | DataFrame | Reduced) -> pa.Schema:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from wmlab.core.answers import Straggler, Stragglers
+from wmlab.core.arguments import the_duration
 from wmlab.core.errors import TraceError
 from wmlab.core.log_columns import (
     LogColumns,
@@ -40,7 +39,7 @@ from wmlab.core.log_files import (
 from wmlab.core.spark.schemas import require, spark_schema, typed
 from wmlab.core.times import SAMPLE_ROWS, TextKind, TimeUnit
 from wmlab.core.traces import LOG_SCHEMA, TRACE_SCHEMA
-from wmlab.core.words import moment, rounded, shown
+from wmlab.core.words import shown
 
 
 def of_log(
@@ -127,14 +126,13 @@ class _Judge:
             yield from pa.Table.from_pylist(no_rows, LOG_SCHEMA).to_batches()
 
 
-def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
+def stragglers(log: DataFrame, every_ms: int | str) -> DataFrame:
     """The blocking writer, whose newest event is the oldest, at every multiple of `every_ms` of arrival.
 
     `log` has the columns `event_time`, `arrival_ms` and `writer`, as `of_log` gives them. A writer counts from its
-    first record on. One row per moment: `at_ms`, `writers` (the number known so far), `lower` (the smallest newest
-    event time), `straggler` (the writer that has it; the first in the alphabet of several) and `ahead_ms` (how much
-    newer the newest event of all is). A record that arrives at a multiple counts for it. `stragglers_over` sums up the
-    rows.
+    first record on. One row a moment: `at_ms`, `writers` (known by then), `lower` (the least newest event time of
+    them), `straggler` (the writer that has it, the first in the alphabet of several) and `ahead_ms` (by how much the
+    newest event of all is newer). What arrives at a multiple counts for it. Grouped by `straggler` it sums up a log.
 
     The straggler is the writer with the oldest events. `explain` of a recording that replays the log names the writer
     whose noted time blocks the bound: there, a silent writer keeps noting times and blocks nothing. So it may name
@@ -142,8 +140,7 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     """
     require(log, "log", ("writer",))
     log = typed(log, "log", ("event_time", "arrival_ms"), TRACE_SCHEMA)
-    if type(every_ms) is not int or every_ms < 1:
-        raise TraceError(f"every_ms is {shown(every_ms)}.", remedy="give a whole number of milliseconds, 1 or more.")
+    every_ms = the_duration(every_ms, TraceError, name="every_ms", least_ms=1)
     at_ms = F.expr(f"arrival_ms + pmod(-arrival_ms, {every_ms})")
     by_moment = log.where("arrival_ms is not null").groupBy("writer", at_ms.alias("at_ms"))
     newest = by_moment.agg(F.max("event_time").alias("newest"))
@@ -162,58 +159,4 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
         least["newest"].alias("lower"),
         least["writer"].alias("straggler"),
         (F.max("newest") - least["newest"]).alias("ahead_ms"),
-    )
-
-
-_OLDEST: Final = "oldest newest event"
-
-
-def stragglers_over(log: DataFrame, every_ms: int) -> Stragglers:
-    """The blocking writers of a whole log, whose newest event was the oldest, by their cost; see `stragglers`.
-
-    A writer blocks from such a moment to the next one; its cost is how much newer the newest event of all was, averaged
-    over all moments. Raises `TraceError` for a log without a good row.
-    """
-    by_moment = stragglers(log, every_ms)
-    before = F.lag("straggler").over(Window.orderBy("at_ms"))
-    by_writer = (
-        by_moment.withColumn("begins", F.coalesce(before != F.col("straggler"), F.lit(True)).cast("int"))
-        .groupBy("straggler")
-        .agg(
-            F.count("*").alias("moments"),
-            F.sum("begins").alias("stretches"),
-            F.sum("ahead_ms").alias("area"),
-            F.max(F.struct("ahead_ms", F.negative("at_ms").alias("before_ms"), "lower")).alias("worst"),
-        )
-    )
-    rows = by_writer.collect()
-    if not rows:
-        raise TraceError("the log has no row that counts.", remedy='give a log with rows; reasons stand in "reason".')
-    moments = sum(row.moments for row in rows)
-    rows.sort(key=lambda row: (-row.area, -row.moments, row.straggler))
-    entries = tuple(
-        Straggler(
-            who=row.straggler,
-            why=_OLDEST,
-            stretches=row.stretches,
-            held_ms=row.moments * every_ms,
-            worst_ms=row.worst.ahead_ms,
-            cost_ms=round(row.area / moments, 1),
-        )
-        for row in rows
-    )
-    worst = max(rows, key=lambda row: (row.worst.ahead_ms, row.worst.before_ms))
-    at_ms = -worst.worst.before_ms
-    note = (
-        f"At worst, at {moment(at_ms)}, the newest event of {worst.straggler} was from "
-        f"{moment(worst.worst.lower, clock_ms=at_ms)}, {rounded(worst.worst.ahead_ms)} behind the newest of all."
-    )
-    meanings = ((_OLDEST, "silent or slow: its newest event was the oldest of all writers'"),)
-    return Stragglers(
-        stream="the log",
-        run_ms=moments * every_ms,
-        stragglers=entries,
-        bound="least newest event time",
-        meanings=meanings,
-        notes=(note,),
     )

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -105,33 +104,13 @@ _OF_A_JVM: Final = "PYSPARK_GATEWAY_PORT"
 _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
 """Classes that PySpark looks up by name at each call, which searches all jars; they are kept instead."""
 
-_OF_QUERIES: Final = "SPARK_SIMPLIFIED_TRACEBACK"
-"""The variable by which the Python workers of queries differ from those of an RDD."""
-
-_FIRST_WORKER_S: Final = 10
-"""How long stopping waits for the first Python worker; Spark itself gives up one that has not come up by then."""
-
 _log_file: Path | None = None
 _session: SparkSession | None = None
-_first_worker: Any = None
-"""The job that has the first Python worker started, as Java's future; None without one."""
 _lock: Final = threading.Lock()
 
 
 class QuietSession(SparkSession):
     """A Spark session whose repr has no address, port or path, so that a notebook stores the same text each time."""
-
-    def stop(self) -> None:
-        """Stop Spark, once the process is there from which it forks its Python workers.
-
-        A Spark that was stopped before would forget that process, which lives as long as Java, and write errors to its
-        log.
-        """
-        java: Any = self._sc._jvm
-        if _first_worker is not None and java is not None:
-            with suppress(Py4JError):  # the job has failed, takes too long, or was that of a Java that has died
-                _first_worker.get(_FIRST_WORKER_S, java.java.util.concurrent.TimeUnit.SECONDS)
-        super().stop()
 
     def __repr__(self) -> str:
         return f"Spark {self.version} on {self.conf.get('spark.master')}"
@@ -143,9 +122,9 @@ class QuietSession(SparkSession):
 def spark_session(master: str | None = None) -> SparkSession:
     """The Spark session of this process, started on first use; threads share it.
 
-    `master` takes precedence over the environment variable `WMLAB_SPARK`, which takes precedence over `local[*]`. When
-    a session is running already, it is returned. Raises `SessionError` when Java is missing or too old, and when a
-    cluster cannot be reached. If the JVM of the last session has died, another one is started.
+    `master` takes precedence over the environment variable `WMLAB_SPARK`, which takes precedence over `local[*]`.
+    When a session is running already, it is returned. Raises `SessionError` when Java is missing or too old, and
+    when a cluster cannot be reached.
     """
     with _lock:
         running = _running()
@@ -176,11 +155,6 @@ _PLAIN: Final = (str, int, float, dict, list, tuple)
 
 def _running() -> SparkSession | None:
     """The session that was started here if nobody has stopped it, or else the one that the caller started."""
-    java = getattr(SparkContext._gateway, "proc", None)
-    if java is not None and java.poll() is not None:
-        # PySpark keeps what leads to its JVM, and would answer with refused connections until this process ends.
-        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-        SparkSession._instantiatedSession = None
     if _session is not None and not _is_stopped(_session):
         return _session
     # The active session is one of the thread; a context is one of the process.
@@ -301,7 +275,7 @@ def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file; after a stopped one, in the same JVM."""
     from pyspark.java_gateway import launch_gateway
 
-    global _log_file, _first_worker
+    global _log_file
     settings = dict(_DRIVER)
     gateway = SparkContext._gateway
     if gateway is None or _log_file is None:
@@ -336,22 +310,7 @@ def _embedded(master: str) -> SparkSession:
     context = SparkContext(gateway=gateway, conf=conf)
     for name in _LOOKED_UP:
         setattr(context._jvm, name, getattr(context._jvm, name))
-    _first_worker = _start_workers(context) if master.startswith("local[") else None
     return QuietSession(context)
-
-
-def _start_workers(context: SparkContext) -> Any:
-    """Have the process started from which Spark forks its Python workers, without waiting for it; the job as a future.
-
-    Spark would start it when the first task in Python is due; so it imports while the first query is planned. The job
-    is submitted in the JVM, and no thread of Python waits for it: nothing is left to join, and a fork is as safe as
-    before.
-    """
-    # Spark has one such process for each environment, and its queries have this besides.
-    context.environment[_OF_QUERIES] = "1"
-    first_worker = context.parallelize([None], 1).mapPartitions(iter)._jrdd.countAsync()
-    del context.environment[_OF_QUERIES]
-    return first_worker
 
 
 def _require_java() -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.invariants import Derived, Invariant, TableRows, Verdicts, chosen_of, totals_of, verdicts_of
+from wmlab.core.invariants import Derived, Invariant, TableRows, Verdicts, chosen_of, verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks import liveness, rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, reached, taken_rows, windows_equal_batch
@@ -72,7 +72,7 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
         rules, invariants = DataflowRules(), {name: _without_rules(entry) for name, entry in invariants.items()}
     tables = {name: recording.table(name) for name in TABLES}
     values = {**DERIVED, "rules": rules}
-    return verdicts_of(recording.name, invariants, totals_of(invariants, tables, values, recording.name))
+    return verdicts_of(recording.name, invariants, [(recording.name, tables)], values)
 
 
 def _without_rules(entry: Invariant) -> Invariant:

@@ -159,9 +159,9 @@ def recorded_configuration(recording: Recording, stream: str) -> Configuration |
 
 
 def scenario_span(recording: Recording) -> tuple[int, int] | None:
-    """From when to when the scenario of a finished run lasted (clock, ms); None for any other recording."""
+    """From when to when the scenario of a run lasted (clock, ms); None for a recording without one."""
     scenario = recording.scenario
-    if scenario is None or "duration_ms" not in scenario or not recording.manifest.finished:
+    if scenario is None or "duration_ms" not in scenario:
         return None
     start_ms = int(scenario.get("start_ms", 0))
     return start_ms, start_ms + int(scenario["duration_ms"])

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.invariants import Derived, Invariant, Totals, Verdicts, chosen_of, of_one_stream, totals_of, verdicts_of
+from wmlab.core.invariants import Derived, Invariant, Verdicts, chosen_of, of_one_stream, verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.streams.checks import facts, liveness, log, readers
 from wmlab.streams.checks.events import (
@@ -91,23 +91,26 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
     """
     chosen = chosen_of(INVARIANTS, BY_NAME, only)
     streams = _streams_of(recording)
-    verdicts = verdicts_of(recording.name, chosen, _totals(recording, streams, chosen))
+    verdicts = verdicts_of(recording.name, chosen, _tables(recording, streams, chosen), DERIVED)
     return replace(verdicts, scrubbed=tuple(streams))
 
 
 def violations_of(recording: Recording, stream: str) -> int:
     """How often the invariants are violated in one stream."""
-    return sum(totals.violations for totals in _totals(recording, [stream], INVARIANTS))
+    verdicts = verdicts_of(recording.name, INVARIANTS, _tables(recording, [stream], INVARIANTS), DERIVED)
+    return sum(verdict.violations for verdict in verdicts)
 
 
-def _totals(recording: Recording, streams: Iterable[str], chosen: Mapping[str, Invariant]) -> Iterator[Totals]:
-    """The `Totals` of each chosen invariant in each of the streams."""
+def _tables(
+    recording: Recording, streams: Iterable[str], chosen: Mapping[str, Invariant]
+) -> Iterator[tuple[str, dict[str, pa.Table]]]:
+    """Each of the streams with its tables, as far as the chosen invariants take them."""
     tables = inputs_of(recording)
     if any(not _OF_EVENTS.isdisjoint(entry.inputs) for entry in chosen.values()):
         events = recording.chunks("events", "stream", *EVENT_COLUMNS)
         tables = with_reduced_events(tables, events, at_bound="I15" in chosen)
     for stream in streams:
-        yield from totals_of(chosen, of_one_stream(tables, stream), DERIVED, stream)
+        yield stream, of_one_stream(tables, stream)
 
 
 def _streams_of(recording: Recording) -> list[str]:
