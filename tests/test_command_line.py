@@ -129,7 +129,7 @@ def test_advise_prints_the_advice_its_doubts_and_the_settings(
     assert main(["advise", str(paths[0]), *options, "--unit", "ms", "--window-ms", "60000"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("Take ")
-    assert "  assumed: " in told
+    assert "  Assumed: " in told
     assert "  Flink SQL: " in told
     assert "doubt" not in told
     assert main(["advise", str(paths[1]), *options]) == 1

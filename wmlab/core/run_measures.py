@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import Piece
+from wmlab.core.scenario_words import ScenarioWords
 from wmlab.core.words import counted, grouped, is_instant, is_short, rounded
 
 BoundSteps = Sequence[tuple[int, int | None]]
@@ -84,8 +85,8 @@ class RunMeasures(Answer):
 
     `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none;
     `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
-    unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `settings` is
-    the scenario as plain data with every default and option, None for a log. `failure` says that the run failed, and
+    unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `scenario` is
+    what was run, in words, None for a log. `failure` says that the run failed, and
     why; empty if it did not. `results` counts what came out, None if the run gives none; `result_noun` is what one of
     them is called.
     """
@@ -95,7 +96,7 @@ class RunMeasures(Answer):
     steps: BoundSteps
     lag_ms: float | None
     measures: Mapping[str, Number]
-    settings: Mapping[str, Any] | None = None
+    scenario: ScenarioWords | None = None
     broken: BrokenPromises | None = None
     failure: str = ""
     results: int | None = None

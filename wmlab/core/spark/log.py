@@ -40,7 +40,7 @@ from wmlab.core.log_files import (
 from wmlab.core.spark.schemas import require, spark_schema, typed
 from wmlab.core.times import SAMPLE_ROWS, TextKind, TimeUnit
 from wmlab.core.traces import LOG_SCHEMA, TRACE_SCHEMA
-from wmlab.core.words import moment, rounded, shown
+from wmlab.core.words import clock_words, rounded, shown
 
 
 def of_log(
@@ -204,8 +204,8 @@ def stragglers_over(log: DataFrame, every_ms: int) -> Stragglers:
     worst = max(rows, key=lambda row: (row.worst.ahead_ms, row.worst.before_ms))
     at_ms = -worst.worst.before_ms
     note = (
-        f"At worst, at {moment(at_ms)}, the newest event of {worst.straggler} was from "
-        f"{moment(worst.worst.lower, clock_ms=at_ms)}, {rounded(worst.worst.ahead_ms)} behind the newest of all."
+        f"At worst, at {clock_words(at_ms)}, the newest event of {worst.straggler} was from "
+        f"{clock_words(worst.worst.lower, clock_ms=at_ms)}, {rounded(worst.worst.ahead_ms)} behind the newest of all."
     )
     meanings = ((_OLDEST, "silent or slow: its newest event was the oldest of all writers'"),)
     return Stragglers(
