@@ -69,6 +69,12 @@ def test_runs_are_called_by_what_differs() -> None:
     assert names(FIRST_BOUNDS, skewed) == ("w2: Clock ahead by 0 s", "w2: Clock ahead by 2 s")
 
 
+def test_another_kind_of_value_differs() -> None:
+    first, second = FIRST_BOUNDS.writers
+    clock = FIRST_BOUNDS.replace(writers=[replace(first, noting=script.noting.WallClock()), second])
+    assert differing(FIRST_BOUNDS, clock) == (("w1: Noting", ("earliest open", "wall clock")),)
+
+
 def test_a_fault_at_another_time_differs_as_a_fault() -> None:
     later = FIRST_BOUNDS.replace(script=[FIRST_BOUNDS.script[0], replace(FIRST_BOUNDS.script[1], at_ms="40 s")])
     assert differing(FIRST_BOUNDS, later) == (("Faults", ("crash writer w2 at 30 s", "crash writer w2 at 40 s")),)

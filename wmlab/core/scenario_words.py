@@ -200,7 +200,11 @@ def _settings(
         content = getattr(part, entry.name)
         # A list finds its entries by their names, which are in the path.
         is_found_by_it = entry.name == "name" and (not path or path.endswith("]"))
-        if entry.name in _FAULT_FIELDS or is_found_by_it or (only_given and is_default(entry, content)):
+        if (
+            entry.name in _FAULT_FIELDS
+            or is_found_by_it
+            or (only_given and entry.name != "kind" and is_default(entry, content))
+        ):
             continue
         if entry.name == "kind":
             of_kind = around or (_Owner(type(part), "kind"),)
