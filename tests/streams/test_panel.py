@@ -11,7 +11,7 @@ import pytest
 from wmlab.core import live_view
 from wmlab.core.errors import ScenarioError
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, unbroken
 from wmlab.streams.api import Scenario
 from wmlab.streams.panel import YAML, ScenarioPanel, panel
 from wmlab.streams.panel.edits import changed, with_part, without_part
@@ -234,7 +234,7 @@ def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: ScenarioPan
     rows = sum(shown.recording.counts.values())
     assert repr(shown) == f"Panel of scenario 'a split and a dead writer': {grouped(rows)} rows recorded"
     assert shown.recording.tables == FIRST_BOUNDS.record().tables
-    assert shown._view.sentence.value == shown.recording.explain().sentence
+    assert shown._view.sentence.value == unbroken(shown.recording.explain().sentence)
     heading, _, drawn = picture(shown)
     assert "How far is readers-0 in event time" in heading["text/html"].replace("\u00a0", " ")
     assert {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(drawn)

@@ -27,7 +27,6 @@ from wmlab.core.words import (
     listed,
     rounded,
     unbroken,
-    unbroken_cell,
     wrapped,
 )
 
@@ -58,7 +57,7 @@ class Answer:
         return wrapped(self.sentence)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.sentence)}</p>"
+        return f"<p>{escape(unbroken(self.sentence))}</p>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ def _html(cell: Cell) -> str:
         return cell.html
     if cell is None:
         return "unknown"
-    return escape(unbroken_cell(cell if isinstance(cell, str) else grouped(cell)))
+    return escape(unbroken(cell if isinstance(cell, str) else grouped(cell)))
 
 
 _QUANTITY: Final = r"[−-]?\d[\d ,.]*(?: ?(?:ms|s|min|h|d|B|kB|MB|%))?"

@@ -36,6 +36,7 @@ from wmlab.core.words import (
     listed,
     number_at_epoch,
     shown,
+    unbroken,
     with_moments,
 )
 
@@ -273,11 +274,11 @@ class Verdicts(TableAnswer[Verdict]):
         return "\n".join(lines)
 
     def _caption(self) -> str:
-        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+        return f"<b>{escape(self.name)}</b>: {escape(unbroken(self.sentence))}"
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for verdict in self.verdicts:
-            what = [f"<b>{escape(as_sentence(verdict.what))}</b>"] if verdict.what else []
+            what = [f"<b>{escape(unbroken(as_sentence(verdict.what)))}</b>"] if verdict.what else []
             lines = [
                 escape(as_sentence(verdict.statement)),
                 *what,

@@ -71,9 +71,8 @@ class RunComparison(Answer):
             f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.html}</div>"
         )
         for part, rows in (("scenario", self.differs), ("result", self.results)):
-            caption = f"differs in the {part}"
-            table = html_table(caption, ("", *self.labels), measures_as_text(rows))
-            page += table if rows else f"<p>Nothing {caption}.</p>"
+            table = html_table(f"What differs in the {part}s:", ("", *self.labels), measures_as_text(rows))
+            page += table if rows else f"<p>Nothing differs in the {part}s.</p>"
         return page
 
 

@@ -152,23 +152,22 @@ _INSIDE_A_NUMBER: Final = re.compile(
 )
 
 
-def unbroken(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
-    """A text in which no line ends inside a number, between it and its unit, or inside a time."""
-    return _INSIDE_A_NUMBER.sub(space, text)
-
-
 _BETWEEN_DIGITS: Final = re.compile(r"(?<=\d) (?=\d{3}\b)")
 
 
-def unbroken_cell(text: str) -> str:
-    """The text of a table's cell, in which no line ends inside a number: digits in groups have narrow spaces."""
-    return unbroken(_BETWEEN_DIGITS.sub("\N{NARROW NO-BREAK SPACE}", text))
+def unbroken(text: str) -> str:
+    """A text of a page in which no line ends inside a number, between it and its unit, or inside a time.
+
+    Digits in groups have narrow spaces between them.
+    """
+    return _INSIDE_A_NUMBER.sub("\N{NO-BREAK SPACE}", _BETWEEN_DIGITS.sub("\N{NARROW NO-BREAK SPACE}", text))
 
 
 def wrapped(text: str, *, width: int = 100) -> str:
     """A text in lines of at most `width` characters, which end between words and not inside a number."""
     lines = (
-        wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
+        wrap(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in _INSIDE_A_NUMBER.sub("\0", text).splitlines()
     )
     return "\n".join(chain.from_iterable(lines)).replace("\0", " ")
 

@@ -16,7 +16,7 @@ from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
 from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import EngineError
 from wmlab.core.files import DATA, as_path, write_new
-from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped, zone_once, zone_once_in
+from wmlab.core.words import clock_words, counted, grouped, moment, shown, unbroken, wrapped, zone_once, zone_once_in
 from wmlab.engines import flink_rules, spark_rules
 from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, Verdict, findings, grown
 from wmlab.engines.collected import WITHOUT_PLAN
@@ -157,7 +157,7 @@ class JobExplanation(Answer):
         rows: list[tuple[Cell, ...]] = [
             (moment(each.at_ms), each.what) for finding in self.findings for each in finding.evidence
         ]
-        text = "".join(f"<p>{escape(line)}</p>" for line in self.lines)
+        text = "".join(f"<p>{escape(unbroken(line))}</p>" for line in self.lines)
         return text + html_table("Evidence", ("at", "reported"), rows, left=(0, 1))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
-from wmlab.core.words import as_sentence, grouped, listed, rounded
+from wmlab.core.words import as_sentence, grouped, listed, rounded, unbroken
 from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import Outcome, missed_text, named, outcome
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
@@ -172,10 +172,10 @@ class Advice(Answer):
         return (f"  {engine}{guess}: {setting}" for engine, setting in self.settings.items())
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{escape(str(finding))}</li>" for finding in self.findings)
+        notes = "".join(f"<li>{escape(unbroken(str(finding)))}</li>" for finding in self.findings)
         notes += "".join(f"<li>{escape(as_sentence(f'assumed: {text}'))}</li>" for text in self.assumed)
         lines = "".join(self._engine(engine, setting) for engine, setting in self.settings.items())
-        return f"<p>{escape(self.sentence)}</p><ul>{notes}</ul>{lines}"
+        return f"<p>{escape(unbroken(self.sentence))}</p><ul>{notes}</ul>{lines}"
 
     def _engine(self, engine: str, setting: Setting) -> str:
         """The code of an engine as a block, with what is to be said of it above."""

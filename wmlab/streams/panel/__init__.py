@@ -23,7 +23,7 @@ from wmlab.core.run_comparison import compare
 from wmlab.core.scenario_file import NotYaml
 from wmlab.core.scenario_words import names_of_runs, words_of
 from wmlab.core.values import Problem, Problems
-from wmlab.core.words import as_sentence, counted, grouped, joined
+from wmlab.core.words import as_sentence, counted, grouped, joined, unbroken
 from wmlab.streams.panel.edits import changed, removable, with_part, without_part
 from wmlab.streams.panel.fields import Field, fields_of, parts_of
 from wmlab.streams.panel.pictures import LAG_DISTRIBUTION, PICTURES, answer_at, readers_of
@@ -347,7 +347,7 @@ class ScenarioPanel:
             view.reader.options = readers
             view.reader.value = chosen if chosen in readers else next(iter(readers), None)
         self._is_showing = False
-        view.sentence.value = escape(recording.explain(stream=stream).sentence)
+        view.sentence.value = escape(unbroken(recording.explain(stream=stream).sentence))
         picture, reader = view.picture.value, view.reader.value
         try:
             self._chart = PICTURES[picture](recording, stream, reader)
