@@ -111,6 +111,7 @@ def test_a_list_names_the_first_and_counts_the_rest() -> None:
     assert [listed(list(names)) for names in ("", "a", "abc")] == ["", "a", "a, b and c"]
     few = partial(listed, most=3, rest="others")
     assert [few(list(names)) for names in ("", "abc", "abcd")] == ["", "a, b and c", "a, b and 2 others"]
+    assert [grouped(-1_094), grouped(-2.5)] == ["−1 094", "−2.5"]
     assert [counted(1, "cycle"), counted(1_200, "cycle")] == ["1 cycle", "1 200 cycles"]
 
 

@@ -60,7 +60,8 @@ class RunComparison(Answer):
         return pa.table(columns(rows, "part", "name", *self.labels)).to_pandas()
 
     def __repr__(self) -> str:
-        changes = [wrapped(f"{name}: {' → '.join(values)}.") for name, values in self.differs]
+        between = " → " if len(self.labels) == 2 else ", "
+        changes = [wrapped(f"{name}: {between.join(values)}.") for name, values in self.differs]
         rows = measures_as_text([("", self.labels), *self.results])
         table = text_table(rows, right=range(1, len(rows[0])), width=terminal_width()) if self.results else []
         return "\n".join([wrapped(self.sentence), *changes, *table])

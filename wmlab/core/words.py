@@ -31,12 +31,12 @@ _LONG_MS: Final = 100 * SECOND_MS
 _LONGEST: Final = 200
 TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
 """What stands on both sides of a time in a text that Spark wrote; no name of a scenario has it."""
-_MARKED_TIME: Final = re.compile(rf"{TIME_MARK}(-?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
+_MARKED_TIME: Final = re.compile(rf"{TIME_MARK}([−-]?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
 
 
 def grouped(number: float) -> str:
-    """A number with its digits in groups of three: "29 400"."""
-    return f"{number:,}".replace(",", " ")
+    """A number with its digits in groups of three: "29 400", "−5"."""
+    return f"{number:,}".replace(",", " ").replace("-", "−")
 
 
 def is_instant(values: Iterable[int | None], *, clock: Iterable[int | None] = ()) -> bool:
@@ -138,12 +138,17 @@ def with_moments(text: str, *, clock_ms: int | None = None) -> str:
     If two different times would look the same, all have their digits, as `moment` writes them. If one of them is an
     instant, or `clock_ms`, they all are.
     """
-    times = {int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)}
+    times = {_number(digits) for digits in _MARKED_TIME.findall(text)}
     dated_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
     words = {time: clock_words(time, clock_ms=dated_ms) for time in times}
     if len(set(words.values())) < len(words):
         words = {time: moment(time, clock_ms=dated_ms) for time in times}
-    return zone_once(_MARKED_TIME.sub(lambda match: words[int(match[1].replace(" ", ""))], text))
+    return zone_once(_MARKED_TIME.sub(lambda match: words[_number(match[1])], text))
+
+
+def _number(digits: str) -> int:
+    """The number that `grouped` has written, or Spark."""
+    return int(digits.replace(" ", "").replace("−", "-"))
 
 
 _INSIDE_A_NUMBER: Final = re.compile(
