@@ -57,7 +57,7 @@ def test_check_and_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr().out
     assert all(f"I{number}" in told for number in range(1, 10))
     assert main(["check", target, "--only", "I7", "I1"]) == 0
-    assert "2 invariants of 2 hold\nI1 ok" in capsys.readouterr().out
+    assert "2 invariants of 2 hold.\nI1 ok" in capsys.readouterr().out
     assert main(["check", target, "--only", "K1"]) == 1
     assert "'K1'" in capsys.readouterr().err
     assert main(["explain", target, "--at-ms", "36000"]) == 0
@@ -129,7 +129,7 @@ def test_advise_prints_the_advice_its_doubts_and_the_settings(
     assert main(["advise", str(paths[0]), *options, "--unit", "ms", "--window-ms", "60000"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("Take ")
-    assert "  assumed: " in told
+    assert "  Assumed: " in told
     assert "  Flink SQL: " in told
     assert "doubt" not in told
     assert main(["advise", str(paths[1]), *options]) == 1

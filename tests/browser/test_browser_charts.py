@@ -152,7 +152,7 @@ def test_question_and_answer_of_a_notebook_wrap_in_any_width(page: Any, chart: C
     page.set_content(f"<body style='margin:0'>{draw_heading(chart.scene)}</body>")
     question, answer = boxes = page.evaluate(BOXES, "p")
     assert question["words"] == chart.scene.title
-    assert answer["words"].replace("\u00a0", " ").startswith(chart.scene.subtitle)
+    assert answer["words"].replace("\u00a0", " ").replace("\u202f", " ").startswith(chart.scene.subtitle)
     assert outside(boxes, width) == collisions(boxes) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.set_viewport_size({"width": 900, "height": 900})

@@ -68,7 +68,7 @@ def opened(browser: Any, saved: Path, *, width: int = 1_280, **options: Any) -> 
 
 def clock(page: Any) -> str:
     text: str = page.locator("main b").inner_text()
-    return text.replace("\u00a0", " ")
+    return text.replace("\u00a0", " ").replace("\u202f", " ")
 
 
 def visible(boxes: list[dict[str, Any]]) -> list[dict[str, Any]]:

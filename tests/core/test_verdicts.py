@@ -36,14 +36,14 @@ def verdicts() -> Verdicts:
 
 def test_verdicts_say_what_holds_and_what_does_not(verdicts: Verdicts) -> None:
     assert repr(verdicts).splitlines() == [
-        "Check of 'a run': 1 invariant of 3 holds; violated: I3; unknown: I6",
+        "Check of 'a run': 1 invariant of 3 holds; violated: I3; unknown: I6.",
         "I1 ok: I1 holds (36 judged)",
         "I3 violated: I3 holds (2 of 36)",
-        "    the cut moves back",
+        "    The cut moves back.",
         "    watermarks: seq 1, cut {1@1: 7, 0@0: end}, writers {w1: 5}",
         "    segments: segment_id 1@1, keys 0..1",
         "I6 unknown: I6 holds (nothing to judge)",
-        "    nothing was read",
+        "    Nothing was read.",
     ]
     assert (verdicts.violated, verdicts.unknown, len(verdicts)) == (("I3",), ("I6",), 3)
 
@@ -59,7 +59,7 @@ def test_a_verdict_is_found_by_name(verdicts: Verdicts) -> None:
 def test_verdicts_are_data_and_html(verdicts: Verdicts) -> None:
     assert json.loads(verdicts.to_json()) == json.loads(json.dumps(verdicts.to_dict()))
     assert [v["verdict"] for v in verdicts.to_dict()["verdicts"]] == ["ok", "violated", "unknown"]
-    assert "<b>the cut moves back</b><br>watermarks: seq 1, cut {1@1: 7, 0@0: end}" in verdicts._repr_html_()
+    assert "<b>The cut moves back.</b><br>watermarks: seq 1, cut {1@1: 7, 0@0: end}" in verdicts._repr_html_()
 
 
 @pytest.fixture
@@ -76,12 +76,12 @@ def with_exceptions() -> Verdicts:
 def test_what_is_left_out_is_in_the_headline_and_invariants_have_names(with_exceptions: Verdicts) -> None:
     assert repr(with_exceptions).splitlines() == [
         "Check of 'a run': 2 invariants of 3 hold; violated: I7 (in order); "
-        "I6 (no event below) leaves out 154 late events of a dropped writer",
+        "I6 (no event below) leaves out 154 late events of a dropped writer.",
         "I1 ok: the lower bound rises (36 judged)",
         "I6 ok, with exceptions: no event below (36 judged)",
-        "    left out: one",
+        "    Left out: one.",
         "I7 violated: in order (1 of 36)",
-        "    it is not",
+        "    It is not.",
     ]
     assert with_exceptions.with_exceptions == ("I6",)
     frame = with_exceptions.to_pandas().set_index("invariant")

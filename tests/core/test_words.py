@@ -5,7 +5,18 @@ from functools import partial
 
 import pytest
 
-from wmlab.core.words import TIME_MARK, counted, exactly, grouped, listed, moment, rounded, with_moments
+from wmlab.core.words import (
+    TIME_MARK,
+    counted,
+    exactly,
+    grouped,
+    joined,
+    listed,
+    moment,
+    rounded,
+    with_moments,
+    zone_once,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,15 +84,34 @@ def test_a_time_beside_an_instant_is_one_however_early() -> None:
     assert {time_ms: moment(time_ms, clock_ms=now_ms) for time_ms in written} == written
     assert moment(900_000, clock_ms=30_000) == moment(900_000) == "15 min"
     early, late = (f"{TIME_MARK}{grouped(ms)} ms{TIME_MARK}" for ms in (0, now_ms))
-    assert with_moments(f"{early}, {late}") == "1970-01-01 00:00:00 UTC, 2014-01-03 14:00:05 UTC"
+    assert with_moments(f"{early}, {late}") == "1970-01-01 00:00:00 UTC, 2014-01-03 14:00:05"
     assert with_moments(early, clock_ms=now_ms) == "1970-01-01 00:00:00 UTC"
-    assert with_moments(early, clock_ms=5) == with_moments(early) == "0 ms"
+    assert with_moments(early, clock_ms=5) == with_moments(early) == "0 s"
+
+
+def test_times_that_would_look_the_same_keep_their_digits() -> None:
+    first, second, third = (f"{TIME_MARK}{ms} ms{TIME_MARK}" for ms in ("31 005", "31 010", "32 005"))
+    assert with_moments(f"{first} to {third}") == "31.0 s to 32.0 s"
+    assert with_moments(f"{first} to {second}") == "31.005 s to 31.01 s"
+    assert with_moments(f"{first} and {first}") == "31.0 s and 31.0 s"
+
+
+def test_a_text_names_its_zone_once_and_each_day_once_in_a_row() -> None:
+    first, second, other = "2013-07-15 06:00:25 UTC", "2013-07-15 06:00:30.250 UTC", "2013-07-16 00:00:00 UTC"
+    text = joined(f"It is {first} since {second}.", "", f"It ends at {other}, or at {first}.")
+    assert text == (
+        "It is 2013-07-15 06:00:25 UTC since 06:00:30.250. It ends at 2013-07-16 00:00:00, or at 2013-07-15 06:00:25."
+    )
+    assert zone_once(text) == text
+    assert joined(text, f"Again {first}.").endswith("Again 06:00:25.")
+    assert zone_once("row 2013-07-15 06:00:25, 2013-07-15 06:00:26") == "row 2013-07-15 06:00:25, 2013-07-15 06:00:26"
 
 
 def test_a_list_names_the_first_and_counts_the_rest() -> None:
     assert [listed(list(names)) for names in ("", "a", "abc")] == ["", "a", "a, b and c"]
     few = partial(listed, most=3, rest="others")
     assert [few(list(names)) for names in ("", "abc", "abcd")] == ["", "a, b and c", "a, b and 2 others"]
+    assert [grouped(-1_094), grouped(-2.5)] == ["−1 094", "−2.5"]
     assert [counted(1, "cycle"), counted(1_200, "cycle")] == ["1 cycle", "1 200 cycles"]
 
 

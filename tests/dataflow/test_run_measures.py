@@ -59,7 +59,7 @@ def test_a_restart_begins_without_a_watermark() -> None:
 def test_an_idle_timeout_is_the_difference_and_its_price_is_told() -> None:
     hasty = DATAFLOW.replace(vertices=[replace(WEB, idle_timeout_ms="2 s"), COUNT, flow.Sink("out")])
     comparison = wm.compare(DATAFLOW.record(), hasty.record(), labels=["patient", "hasty"])
-    assert comparison.differs == (("vertices[web].idle_timeout_ms", (60_000, 2_000)),)
+    assert comparison.differs == (("web: Idle timeout", ("60 s", "2 s")),)
     assert "The watermark of patient lags most" in comparison.sentence
     patient, soon = dict(comparison.results)["rows dropped as late"]
     assert patient == 0 < soon

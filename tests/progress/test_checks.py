@@ -62,15 +62,23 @@ HEAD = plan(source("a", disorder_ms=900), source("b")) | {"local": "head"}
 @pytest.mark.parametrize(
     ("fields", "local", "verdicts"),
     [
-        ({"queries": SOUND, "local": "literal"}, "literal", {"N1": "the prefix of", "N3": "^ok$", "N6": "^ok$"}),
+        (
+            {"queries": SOUND, "local": "literal"},
+            "literal",
+            {"N1": "taken to be complete up to", "N3": "^ok$", "N6": "^ok$"},
+        ),
         ({"queries": SOUND, "script": (DuplicateBuffer("a", 20, chunk=1),)}, "running_max", {"N10": "has the chunks"}),
         (
             {"queries": SOUND, "complete": "literal"},
             "running_max",
-            {"N1": "the prefix of", "N3": "was complete and not seen to be$|too early$", "N6": "^ok$"},
+            {
+                "N1": "taken to be complete up to",
+                "N3": "was complete, but not by the rule$|too early$",
+                "N6": "^ok$",
+            },
         ),
         (HEAD, "head", {"N1": "^ok$"}),
-        (HEAD, "running_max", {"N1": "the prefix of"}),
+        (HEAD, "running_max", {"N1": "taken to be complete up to"}),
     ],
     ids=["literal sentence", "repeated", "literal rule", "head", "head as maximum"],
 )
@@ -102,8 +110,8 @@ def _twice(buffers: Rows) -> None:
 
 
 BROKEN = {
-    "N1": (_shift("reached_prefix", 1, operator="build"), "the prefix of"),
-    "N3": (_not_complete, "was complete and not seen to be"),
+    "N1": (_shift("reached_prefix", 1, operator="build"), "taken to be complete up to"),
+    "N3": (_not_complete, "was complete, but not by the rule"),
     "N6": (_shift("reached", 1, operator="build"), "the smallest local one is"),
     "N10": (_twice, "has the chunks 0, 0 and 2 last flags"),
 }

@@ -103,7 +103,10 @@ def test_the_literal_rule_is_explained() -> None:
 def test_the_check_says_what_the_literal_rule_does() -> None:
     (verdict,) = scenario(complete="literal").record().check("N3")
     assert verdict.verdict == "violated"
-    assert "was complete and not seen to be; by the rule 'literal' it is when as many buffers have come" in verdict.what
+    assert (
+        "was complete, but not by the rule; by the rule 'literal' it is complete when as many buffers have come"
+        in verdict.what
+    )
     (sound,) = scenario().record().check("N3")
     assert sound.verdict == "ok"
 
@@ -223,7 +226,7 @@ def test_the_command_line_takes_plans(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "windows_fired 2" in capsys.readouterr().out
     assert main(["check", target]) == 1
     told = capsys.readouterr().out
-    assert "violated: N1\n" in told
+    assert "violated: N1.\n" in told
     sound = PlanScenario.load(DIAGRAM).replace(rules="sound").record(tmp_path / "sound")
     assert main(["check", str(sound.path)]) == 0
     told = capsys.readouterr().out

@@ -11,17 +11,15 @@ import pytest
 from wmlab.core import live_view
 from wmlab.core.errors import ScenarioError
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, unbroken
 from wmlab.streams.api import Scenario
 from wmlab.streams.panel import YAML, ScenarioPanel, panel
 from wmlab.streams.panel.edits import changed, with_part, without_part
 from wmlab.streams.panel.fields import FAULTS, Field, fields_of, parts_of
-from wmlab.streams.panel.options import OPTIONS, SECTIONS
 from wmlab.streams.panel.pictures import PICTURES
-from wmlab.streams.panel.run_names import differences, names_of_runs
-from wmlab.streams.panel.words import duration_in_words, fault_in_words
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario import script
+from wmlab.streams.scenario.options import OPTIONS, SECTIONS
 from wmlab.streams.scenario.parts import Clock, EventWriter, Stream
 
 TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
@@ -113,7 +111,8 @@ def test_what_the_form_shows_put_in_again_is_the_same_scenario(name: str) -> Non
         (("writers", 0, "flush_before_note"), True, True),
         (("stream", "cut_algorithm"), "pravega", "pravega"),
         (("network", "loss"), "0.1", 0.1),
-        (("script", 0, "seal"), '["1@0"]', ("1@0",)),
+        (("script", 0, "seal"), "1@0", ("1@0",)),
+        (("script", 0, "seal"), "0@0, 1@0", ("0@0", "1@0")),
         (("script", 0, "into"), "3", 3),
         (("script", 1, "restart_after_ms"), "5 s", 5_000),
     ],
@@ -136,8 +135,8 @@ def test_a_field_takes_what_is_typed(path: tuple[str | int, ...], typed: object,
         (RATE, "", "give either rate_per_s or trace"),
         (("stream", "segments"), "", "valid integer"),
         (("stream", "segments"), "99999999999999999999", "less than or equal to 10000"),
-        (("script", 0, "seal"), "[", "is not YAML"),
-        (("script", 0, "seal"), "[7@0]", "7@0"),
+        (("script", 0, "into"), "[", "is not YAML"),
+        (("script", 0, "seal"), "7@0", "7@0"),
     ],
 )
 def test_a_mistake_is_said_and_is_not_another_number(path: tuple[str | int, ...], typed: str, said: str) -> None:
@@ -227,56 +226,6 @@ def test_several_streams_are_parts_of_their_own() -> None:
     assert parts_of(several, "Stream")[1].path == ("streams", 1)
 
 
-@pytest.mark.parametrize(
-    ("ms", "words"),
-    [
-        (0, "0 s"),
-        (400, "400 ms"),
-        (1_500, "1.5 s"),
-        (-90_000, "−90 s"),
-        (29_400, "29.4 s"),
-        (2_700_000, "45 min"),
-        (2.5, "2.5 ms"),
-    ],
-)
-def test_a_duration_is_written_as_one_reads_and_types_it(ms: float, words: str) -> None:
-    assert duration_in_words(ms) == words
-
-
-# Kept runs.
-
-
-def test_a_fault_is_a_sentence() -> None:
-    assert fault_in_words(FIRST_BOUNDS.script[1]) == "crash writer w2 at 30 s"
-    cut_off = script.Partition(at_ms=20_000, a="w2", b="controllers", for_ms=9_000)
-    assert fault_in_words(cut_off) == "partition w2 and controllers at 20 s, for 9 s"
-
-
-def test_runs_are_called_by_what_differs() -> None:
-    hasty = edit(FIRST_BOUNDS, TIMEOUT, "5.6 s")
-    assert names_of_runs([FIRST_BOUNDS]) == ("a split and a dead writer",)
-    assert names_of_runs([FIRST_BOUNDS, hasty]) == ("timeout 15 s", "timeout 5.6 s")
-    assert differences([FIRST_BOUNDS, hasty]) == (("Timeout", ("15 s", "5.6 s")),)
-    alive = FIRST_BOUNDS.replace(script=FIRST_BOUNDS.script[:1])
-    assert names_of_runs([FIRST_BOUNDS, alive]) == ("crash writer w2 at 30 s", "without crash writer w2 at 30 s")
-    both = names_of_runs([FIRST_BOUNDS, hasty, alive])
-    assert both[1] == "timeout 5.6 s, crash writer w2 at 30 s"
-    skewed = edit(FIRST_BOUNDS, ("writers", 1, "clock", "skew_ms"), "2 s")
-    assert names_of_runs([FIRST_BOUNDS, skewed]) == ("w2: Clock ahead by 0 s", "w2: Clock ahead by 2 s")
-
-
-def test_runs_of_other_scenarios_begin_with_their_names_and_no_name_is_there_twice() -> None:
-    other = Scenario.load("clock_skew")
-    hasty = edit(FIRST_BOUNDS, TIMEOUT, "4 s")
-    names = names_of_runs([FIRST_BOUNDS, other, hasty])
-    assert names == (f"{FIRST_BOUNDS.name}: timeout 15 s", other.name, f"{FIRST_BOUNDS.name}: timeout 4 s")
-    many = edit(
-        edit(edit(edit(hasty, RATE, "7"), ("controllers", "count"), "3"), ("latency_ms",), "9 ms"), ("seed",), "1"
-    )
-    assert names_of_runs([FIRST_BOUNDS, many])[1].endswith("2 other differences")
-    assert names_of_runs([FIRST_BOUNDS, FIRST_BOUNDS]) == (FIRST_BOUNDS.name, f"{FIRST_BOUNDS.name} (2)")
-
-
 # The panel.
 
 
@@ -285,7 +234,7 @@ def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: ScenarioPan
     rows = sum(shown.recording.counts.values())
     assert repr(shown) == f"Panel of scenario 'a split and a dead writer': {grouped(rows)} rows recorded"
     assert shown.recording.tables == FIRST_BOUNDS.record().tables
-    assert shown._view.sentence.value == shown.recording.explain().sentence
+    assert shown._view.sentence.value == unbroken(shown.recording.explain().sentence)
     heading, _, drawn = picture(shown)
     assert "How far is readers-0 in event time" in heading["text/html"].replace("\u00a0", " ")
     assert {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(drawn)
@@ -425,7 +374,7 @@ def test_kept_runs_are_compared_and_called_by_what_differs(shown: ScenarioPanel)
 def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: ScenarioPanel) -> None:
     shown.keep().write(FIRST_BOUNDS.to_yaml().replace("name: orders", "name: renamed")).keep()
     assert "<svg" in shown._view.comparison.value
-    assert list(shown.kept_runs) == ["name orders", "name renamed"]
+    assert list(shown.kept_runs) == ["stream name orders", "stream name renamed"]
 
 
 class Judged:

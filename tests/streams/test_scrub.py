@@ -35,7 +35,7 @@ def test_the_chart_and_the_sentence_are_those_of_the_moment() -> None:
         scrubber.at_ms = at_ms
         assert scrubber.chart == charts.moment(everything(), at_ms)
         assert scrubber.sentence == scrubber.chart.sentence
-        assert scrubber.sentence in scrubber._words.value.replace("\u00a0", " ")
+        assert scrubber.sentence in scrubber._words.value.replace("\u00a0", " ").replace("\u202f", " ")
 
 
 def test_the_slider_goes_through_the_run_and_an_event_between_two_steps_stays_there() -> None:
@@ -72,7 +72,7 @@ def test_events_are_gone_through_in_both_directions() -> None:
 def test_the_events_of_a_party_and_what_is_said_where_there_is_no_other() -> None:
     scrubber = everything().scrub(at_ms=5_000)
     assert scrubber.next_event("w2").at_ms == 12_000
-    assert ", at 12.0 s: w2 crashes." in scrubber._words.value.replace("\u00a0", " ")
+    assert ", at 12.0 s: w2 crashes." in scrubber._words.value.replace("\u00a0", " ").replace("\u202f", " ")
     while scrubber.next_event("w2").notice == "":
         pass
     last_ms = scrubber.at_ms
@@ -146,7 +146,7 @@ def test_a_moment_outside_is_the_nearest_one_inside_and_is_said_wherever_it_is_g
     assert scrubber.at_ms == LENGTH_MS
     assert scrubber.notice == "11 d 13 h is after the recording, which ends at 30.0 s."
     assert scrubber.notice in repr(scrubber)
-    assert scrubber.notice in scrubber._words.value.replace("\u00a0", " ")
+    assert scrubber.notice in scrubber._words.value.replace("\u00a0", " ").replace("\u202f", " ")
     scrubber.at_ms = LENGTH_MS
     assert scrubber.notice == ""
     scrubber.at_ms = -3
@@ -205,11 +205,11 @@ def test_the_page_has_the_moments_rendered_and_fetches_nothing(tmp_path: Path) -
     page = scrubber.save(tmp_path / "run.html").read_text(encoding="utf-8")
     moments = moments_of(page)
     assert 50 <= len(moments) <= 62
-    assert "<b>0 s</b>" in moments[0].replace("\u00a0", " ")
-    assert "<b>30.0 s</b>" in moments[-1].replace("\u00a0", " ")
+    assert "<b>0 s</b>" in moments[0].replace("\u00a0", " ").replace("\u202f", " ")
+    assert "<b>30.0 s</b>" in moments[-1].replace("\u00a0", " ").replace("\u202f", " ")
     assert any("w2 crashes." in moment for moment in moments)
     here = page.partition("<main")[2].partition("</main>")[0]
-    assert "<b>14.0 s</b>" in here.replace("\u00a0", " ")
+    assert "<b>14.0 s</b>" in here.replace("\u00a0", " ").replace("\u202f", " ")
     assert here.partition(">")[2] in moments
     for text in re.findall(r"<svg.*?</svg>", here, re.DOTALL):
         ET.fromstring(text)

@@ -7,7 +7,9 @@ so much it raised the mean lag of the bound. Stragglers that block it together s
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
@@ -19,12 +21,12 @@ import pyarrow as pa
 
 from wmlab.core.errors import unknown_attribute
 from wmlab.core.words import (
+    as_sentence,
     grouped,
     joined,
     listed,
     rounded,
     unbroken,
-    unbroken_cell,
     wrapped,
 )
 
@@ -55,7 +57,7 @@ class Answer:
         return wrapped(self.sentence)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.sentence)}</p>"
+        return f"<p>{escape(unbroken(self.sentence))}</p>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +165,36 @@ def as_lines(texts: Iterable[str]) -> Markup:
     return Markup("<br>".join(map(escape, texts)) or "nothing")
 
 
-def text_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
-    """The rows as lines, in columns two spaces apart; `right` are the columns whose cells stand on the right."""
+def text_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), width: int | None = None) -> list[str]:
+    """The rows as lines, in columns two spaces apart; `right` are the columns whose cells stand on the right.
+
+    Columns that do not fit into `width` go on in another block below, with the first column again.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = [str.rjust if column in right else str.ljust for column in range(len(widths))]
-    lines = ("  ".join(side(cell, n) for side, cell, n in zip(sides, row, widths, strict=True)) for row in rows)
-    return [line.rstrip() for line in lines]
+    blocks: list[list[int]] = [[0]]
+    for column in range(1, len(widths)):
+        taken = sum(widths[each] + 2 for each in blocks[-1]) + widths[column]
+        if width is not None and taken > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+        blocks[-1].append(column)
+    lines: list[str] = []
+    for block in blocks:
+        lines += [""] if lines else []
+        for row in rows:
+            cells = [row[n].rjust(widths[n]) if n in right else row[n].ljust(widths[n]) for n in block]
+            lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def terminal_width() -> int:
+    """How many characters a line of a table in text may have: those of the terminal, or else 100."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else _LINE_WIDTH
+    except (OSError, ValueError):
+        return _LINE_WIDTH
+
+
+_LINE_WIDTH: Final = 100
 
 
 def pandas_frame(table: pa.Table) -> Any:
@@ -189,7 +215,7 @@ def _html(cell: Cell) -> str:
         return cell.html
     if cell is None:
         return "unknown"
-    return escape(unbroken_cell(cell if isinstance(cell, str) else grouped(cell)))
+    return escape(unbroken(cell if isinstance(cell, str) else grouped(cell)))
 
 
 _QUANTITY: Final = r"[−-]?\d[\d ,.]*(?: ?(?:ms|s|min|h|d|B|kB|MB|%))?"
@@ -293,7 +319,7 @@ class Stragglers(TableAnswer[Straggler]):
     def _legend(self) -> list[str]:
         """What the words of the table mean, as far as it has them."""
         used = {entry.why for entry in self.stragglers}
-        causes = [f"{why}: {meaning}." for why, meaning in self.meanings if why in used]
+        causes = [as_sentence(f"{why}: {meaning}") for why, meaning in self.meanings if why in used]
         prices = [_PRICES_IN_WORDS] if self._has_prices else []
         return [" ".join([_STRETCH_IN_WORDS, *prices]), *causes] if self.stragglers else []
 
@@ -329,10 +355,10 @@ class Stragglers(TableAnswer[Straggler]):
             yield row if self._has_prices else row[:4]
 
 
-_STRETCH_IN_WORDS: Final = "A stretch is a time without a break in which one cause held the bound."
+_STRETCH_IN_WORDS: Final = "Stretches: how often one cause held the bound. Held: for how long in all."
 _PRICES_IN_WORDS: Final = (
-    "At worst: the most by which the holder kept it down. Cost in mean lag: by how much less the bound would have "
-    "lagged without it, averaged over the run."
+    "At worst: by how much it kept the bound down at most. Cost: how much less the bound would have lagged on average "
+    "without it."
 )
 
 

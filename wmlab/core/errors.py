@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from types import TracebackType
-from typing import Any, Never
+from typing import Any, Final, Never
 
 from wmlab.core.words import shown
 
@@ -148,6 +148,10 @@ def in_words(error: WmlabError) -> str:
     return f"{error.problem.removesuffix('.')}; {error.remedy[:1].lower()}{error.remedy[1:].removesuffix('.')}"
 
 
+_TECHNICAL: Final = 2**43
+"""A limit of this size is one of numbers in computers, which says nothing to a person."""
+
+
 def complaint(lines: Iterable[Any]) -> str:
     """What pydantic, or the value itself, says of one field, by each branch of a union, and the value that was given.
 
@@ -162,7 +166,10 @@ def complaint(lines: Iterable[Any]) -> str:
 
 
 def _text(line: Any) -> str:
-    own = line.get("ctx", {}).get("error")
+    context = line.get("ctx", {})
+    own = context.get("error")
+    if any(isinstance(limit, int) and abs(limit) >= _TECHNICAL for limit in context.values()):
+        return f"input is too {'large' if line['type'].startswith('less') else 'small'}"
     text = in_words(own) if isinstance(own, WmlabError) else str(own or line["msg"])
     return f"{text[:1].lower()}{text[1:]}"
 

@@ -27,13 +27,16 @@ from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
 from wmlab.core.words import (
     TIME_MARK,
+    as_sentence,
     clock_words,
     counted,
     exactly,
     grouped,
+    joined,
     listed,
     number_at_epoch,
     shown,
+    unbroken,
     with_moments,
 )
 
@@ -194,7 +197,7 @@ class Verdict:
     def __repr__(self) -> str:
         when = "" if self.at_ms is None else f" at {clock_words(self.at_ms)}"
         lines = [f"{self.invariant} {self.outcome}{when}: {self.title or self.statement} ({self._count()})"]
-        lines += [f"    {self.what}"] if self.what else []
+        lines += [f"    {as_sentence(self.what)}"] if self.what else []
         return "\n".join([*lines, *(f"    {proof!r}" for proof in self.evidence)])
 
     def _count(self) -> str:
@@ -209,8 +212,8 @@ class Verdicts(TableAnswer[Verdict]):
     """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
 
     Two answers with the same verdicts are equal. `failure` says that the run failed, and why; empty if it did not.
-    `scrubbed` names the streams of a recording with the verb `scrub`: as HTML, a violation in one of them has the call
-    that draws its moment.
+    `scrubbed` names the streams of a recording with the verb `scrub`: a violation in one of them has the call that
+    draws its moment.
     """
 
     name: str
@@ -261,29 +264,37 @@ class Verdicts(TableAnswer[Verdict]):
             labels = [v.label for v in self.verdicts if v.verdict == outcome]
             parts += [f"{outcome}: {', '.join(labels)}"] if labels else []
         parts += [f"{v.label} leaves out {v.exceptions}" for v in self.verdicts if v.invariant in self.with_exceptions]
-        return " ".join(filter(None, [self.failure, "; ".join(parts)]))
+        return joined(self.failure, f"{'; '.join(parts)}.")
 
     def __repr__(self) -> str:
-        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
+        lines = [f"Check of {self.name!r}: {self.sentence}"]
+        for verdict in self.verdicts:
+            call = self._scrub_call(verdict)
+            lines += [repr(verdict), *([f"    To see it: {call}"] if call else [])]
+        return "\n".join(lines)
 
     def _caption(self) -> str:
-        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+        return f"<b>{escape(self.name)}</b>: {escape(unbroken(self.sentence))}"
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for verdict in self.verdicts:
-            what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
-            lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
-            lines += self._scrub_line(verdict)
+            what = [f"<b>{escape(unbroken(as_sentence(verdict.what)))}</b>"] if verdict.what else []
+            lines = [
+                escape(as_sentence(verdict.statement)),
+                *what,
+                *(escape(repr(proof)) for proof in verdict.evidence),
+            ]
+            if call := self._scrub_call(verdict):
+                lines.append(f"To see it at {escape(clock_words(verdict.at_ms))}: <code>{escape(call)}</code>")
             name = " ".join(filter(None, (verdict.invariant, verdict.title)))
             yield name, _coloured(verdict.outcome), verdict._count(), Markup("<br>".join(lines))
 
-    def _scrub_line(self, verdict: Verdict) -> list[str]:
-        """The call that draws the moment of a violation, as HTML; nothing where there is no such moment."""
+    def _scrub_call(self, verdict: Verdict) -> str:
+        """The call that draws the moment of a violation; empty where there is no such moment."""
         if verdict.at_ms is None or verdict.stream not in self.scrubbed:
-            return []
+            return ""
         stream = f", stream={verdict.stream!r}" if len(self.scrubbed) > 1 else ""
-        call = f"recording.scrub(at_ms={verdict.at_ms:_}{stream})"
-        return [f"To see it at {escape(clock_words(verdict.at_ms))}: <code>{escape(call)}</code>"]
+        return f"recording.scrub(at_ms={verdict.at_ms:_}{stream})"
 
 
 _ROLES: Final = {"violated": "alarm", "ok, with exceptions": "upper"}

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError, closest, complaint, shown_as_data
 from wmlab.core.words import counted, exactly
 
@@ -107,7 +108,22 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
         return (
             f"input should be {' or '.join(names)}, in a file with its 'kind' (got {shown_as_data(lines[0]['input'])})"
         )
-    return complaint(lines)
+    given = _given_at(location, offered)
+    return complaint([line | {"input": given} for line in lines] if isinstance(given, str) else lines)
+
+
+def _given_at(location: Location, offered: object) -> object:
+    """What was given at a location, before a text such as "20 s" became a number; None where nothing is."""
+    for step in location:
+        if dataclasses.is_dataclass(offered) and isinstance(step, str):
+            offered = getattr(offered, step, None)
+        elif isinstance(offered, Mapping):
+            offered = offered.get(step)
+        elif isinstance(offered, list | tuple) and isinstance(step, int) and step < len(offered):
+            offered = offered[step]
+        else:
+            return None
+    return offered.given if isinstance(offered, GivenDuration) else offered
 
 
 def branch(name: str) -> str:

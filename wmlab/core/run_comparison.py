@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from wmlab.core.answers import Answer, html_table, text_table
+from wmlab.core.answers import Answer, html_table, terminal_width, text_table
 from wmlab.core.arguments import the_names
 from wmlab.core.charts.axis import Piece, held, shown_range, sloping, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns
@@ -21,7 +21,8 @@ from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
-from wmlab.core.words import counted, grouped, joined, listed, rounded
+from wmlab.core.scenario_words import ScenarioWords, differences, names_of_runs
+from wmlab.core.words import counted, grouped, joined, listed, rounded, wrapped
 
 _MOST_ROWS: Final = 400
 
@@ -30,12 +31,13 @@ _MOST_ROWS: Final = 400
 class RunComparison(Answer):
     """Two or more runs. `differs` has a row per value of the scenarios that is not the same, `results` one per measure.
 
-    Each row is a name and one value per run, in the order of `labels`; None is unknown or absent. `chart` shows the
-    bounds by which the runs are judged, and their lag behind the clock, on one axis.
+    Each row is a name and one value per run, in the order of `labels`: of `differs` in words, "–" where a scenario has
+    none, of `results` as numbers, None if unknown. `chart` shows the bounds by which the runs are judged, and their lag
+    behind the clock, on one axis.
     """
 
     labels: tuple[str, ...]
-    differs: tuple[RunValues, ...]
+    differs: tuple[tuple[str, tuple[str, ...]], ...]
     results: tuple[RunValues, ...]
     chart: Chart
 
@@ -56,8 +58,11 @@ class RunComparison(Answer):
         return pa.table(columns(rows, "part", "name", *self.labels)).to_pandas()
 
     def __repr__(self) -> str:
-        rows = measures_as_text([("", self.labels), *self.differs, *self.results])
-        return "\n".join([self.sentence, *text_table(rows)])
+        between = " → " if len(self.labels) == 2 else ", "
+        changes = [wrapped(f"{name}: {between.join(values)}.") for name, values in self.differs]
+        rows = measures_as_text([("", self.labels), *self.results])
+        table = text_table(rows, right=range(1, len(rows[0])), width=terminal_width()) if self.results else []
+        return "\n".join([wrapped(self.sentence), *changes, *table])
 
     def _repr_html_(self) -> str:
         """The still picture and both tables."""
@@ -65,43 +70,41 @@ class RunComparison(Answer):
             f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.html}</div>"
         )
         for part, rows in (("scenario", self.differs), ("result", self.results)):
-            caption = f"differs in the {part}"
-            table = html_table(caption, ("", *self.labels), measures_as_text(rows))
-            page += table if rows else f"<p>Nothing {caption}.</p>"
+            table = html_table(f"What differs in the {part}s:", ("", *self.labels), measures_as_text(rows))
+            page += table if rows else f"<p>Nothing differs in the {part}s.</p>"
         return page
 
 
 def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream: str | None = None) -> RunComparison:
     """Compare two or more runs: their bounds on one axis, and the differences in their scenarios and results.
 
-    The bound is the lower bound of a stream, the global watermark of a query plan, or the coalesced watermark of a
-    dataflow; `measures` of a recording says at which operator. `labels` names the runs, by default as their scenarios
-    are named, numbered where names repeat. `stream` chooses one of several streams or queries. Raises `RecordingError`
-    for fewer than two recordings, recordings of different kinds, labels that do not fit, a recording without scenario,
-    or a stream that one of them does not have.
+    That is the lower bound of a stream, the global watermark of a query plan, the coalesced watermark of a dataflow;
+    `measures` of a recording says at which operator. `labels` names the runs, by default by what differs in their
+    scenarios. `stream` chooses one of several streams or queries. Raises `RecordingError` for fewer
+    than two recordings, recordings of different kinds, labels that do not fit, a recording without scenario, or a
+    stream that one of them does not have.
     """
     if len(recordings) < 2:
         raise RecordingError(
             f"{len(recordings)} recordings cannot be compared.", remedy="give two or more, as in compare(one, other)."
         )
     of_one_kind(recordings, remedy="compare recordings of one kind with each other.")
-    names = _labels(recordings, labels)
+    the_labels = None if labels is None else _given_labels(recordings, labels)
     offered: Any = recordings
     runs: list[RunMeasures] = [recording.measures(stream) for recording in offered]
+    scenarios = _scenarios_of(recordings, runs)
+    names = names_of_runs(scenarios) if the_labels is None else the_labels
     measures = dict.fromkeys(name for run in runs for name in run.measures)
     results = [(name, tuple(run.measures.get(name) for run in runs)) for name in measures]
     return RunComparison(
         labels=names,
-        differs=tuple(row for row in differences(recordings, runs) if row[0] != "name"),
+        differs=differences(scenarios),
         results=tuple(row for row in results if len(set(row[1])) > 1),
         chart=draw_comparison(dict(zip(names, runs, strict=True))),
     )
 
 
-def _labels(recordings: Sequence[Recording], labels: Sequence[str] | None) -> tuple[str, ...]:
-    if labels is None:
-        names = [recording.name for recording in recordings]
-        return tuple(f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, start=1))
+def _given_labels(recordings: Sequence[Recording], labels: Sequence[str]) -> tuple[str, ...]:
     labels = the_names(labels, "labels")
     if len(labels) != len(recordings) or len(set(labels)) != len(labels):
         raise RecordingError(
@@ -111,36 +114,17 @@ def _labels(recordings: Sequence[Recording], labels: Sequence[str] | None) -> tu
     return tuple(labels)
 
 
-def differences(recordings: Sequence[Recording], runs: Sequence[RunMeasures]) -> tuple[RunValues, ...]:
-    """Every value in which the scenarios differ: its dotted path and the value in each run, None where there is none.
-
-    What a scenario does not say is as the settings of its run have it. A part with a name of its own is found by it, so
-    order does not matter; any other by its index, from 0. Raises `RecordingError` for a recording without a scenario.
-    """
-    flat, settings = [], [dict(_leaves(run.settings or {}, "")) for run in runs]
-    for recording in recordings:
-        if recording.scenario is None:
+def _scenarios_of(recordings: Sequence[Recording], runs: Sequence[RunMeasures]) -> list[ScenarioWords]:
+    """The scenarios of the runs in words; raises `RecordingError` for a recording without one."""
+    scenarios = []
+    for recording, run in zip(recordings, runs, strict=True):
+        if run.scenario is None:
             raise RecordingError(
                 f"recording {recording.name!r} has no scenario: it came from a log.",
                 remedy="compare recordings of scenarios, or only their tables.",
             )
-        flat.append(dict(_leaves(recording.scenario, "")))
-    paths = sorted({path for values in flat for path in values})
-    both = list(zip(flat, settings, strict=True))
-    rows = [(path, tuple(values.get(path, in_effect.get(path)) for values, in_effect in both)) for path in paths]
-    return tuple(row for row in rows if len(set(map(repr, row[1]))) > 1)
-
-
-def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        below = {f"{path}.{key}" if path else str(key): entry for key, entry in value.items()}
-    elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-        names = [entry.get("name") if isinstance(entry, Mapping) else None for entry in value]
-        titles = (n if name is None or names.count(name) > 1 else name for n, name in enumerate(names))
-        below = {f"{path}[{title}]": entry for title, entry in zip(titles, value, strict=True)}
-    else:
-        return [(path, value)]
-    return [leaf for key, entry in below.items() for leaf in _leaves(entry, key)]
+        scenarios.append(run.scenario)
+    return scenarios
 
 
 def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:

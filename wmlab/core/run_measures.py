@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import Piece
+from wmlab.core.scenario_words import ScenarioWords
 from wmlab.core.words import counted, grouped, is_instant, is_short, rounded
 
 BoundSteps = Sequence[tuple[int, int | None]]
@@ -86,9 +87,9 @@ class RunMeasures(Answer):
     `bound` is the name of the bound, for example "lower bound"; `lag_ms` is its mean lag, None if it has none; `broken`
     describes items below a bound given before, None if unknown. A measure that is None is unknown. `width_ms` is the
     mean distance of upper and lower bound, None without an upper bound. `seen_lag_ms` is the worst lag of the bound
-    that readers saw, None without readers. `settings` is the scenario as plain data with every default and option, None
-    for a log. `failure` says why the run failed; empty if it did not. `results` counts the results, None if the run has
-    none; `result_noun` is the name of one result.
+    that readers saw, None without readers. `scenario` is what was run, in words, None for a log. `failure` says why the
+    run failed; empty if it did not. `results` counts the results, None if the run has none; `result_noun` is the name
+    of one result.
     """
 
     name: str
@@ -96,7 +97,7 @@ class RunMeasures(Answer):
     steps: BoundSteps
     lag_ms: float | None
     measures: Mapping[str, Number]
-    settings: Mapping[str, Any] | None = None
+    scenario: ScenarioWords | None = None
     broken: BrokenPromises | None = None
     failure: str = ""
     results: int | None = None

@@ -22,6 +22,7 @@ from pydantic import Field
 from simpy.events import NORMAL
 
 from wmlab.core import schemas
+from wmlab.core.durations import duration_text
 from wmlab.core.errors import ModelError
 from wmlab.core.values import MAX_MS, MeanMs, Ms, Problem, tagged
 
@@ -101,7 +102,9 @@ class Uniform:
 
     def _problems(self) -> Iterator[Problem]:
         if self.low_ms > self.high_ms:
-            yield Problem(("high_ms",), f"lies below low_ms, {self.low_ms} (got {self.high_ms})")
+            yield Problem(
+                ("high_ms",), f"lies below low_ms, {duration_text(self.low_ms)} (got {duration_text(self.high_ms)})"
+            )
 
 
 @tagged

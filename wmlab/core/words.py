@@ -2,7 +2,7 @@
 
 One rule decides the unit of a duration, and of a time of a clock that begins at 0: milliseconds below a second, seconds
 below 100, and then minutes, hours and days. `exactly` and `moment` write all digits, `rounded` and `clock_words` what
-a sentence needs. Tables whose heads name the unit have plain numbers.
+a sentence needs. Tables whose heads name the unit have plain numbers. A sentence says "UTC" once (`zone_once`).
 
 A number of milliseconds since 1970 cannot be told from a duration by itself if it is small or negative. So a column is
 read as a whole: it has instants if all its values lie after 1973. It also has them if they are in the calendar and the
@@ -33,12 +33,12 @@ _LINE: Final = 100
 """The most characters of a line of text."""
 TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
 """What stands on both sides of a time that `with_moments` is to format; no name of a scenario has it."""
-_MARKED_TIME: Final = re.compile(rf"{TIME_MARK}(-?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
+_MARKED_TIME: Final = re.compile(rf"{TIME_MARK}([−-]?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
 
 
 def grouped(number: float) -> str:
-    """A number with its digits in groups of three: "29 400"."""
-    return f"{number:,}".replace(",", " ")
+    """A number with its digits in groups of three: "29 400", "−5"."""
+    return f"{number:,}".replace(",", " ").replace("-", "−")
 
 
 def is_instant(values: Iterable[int | None], *, clock: Iterable[int | None] = ()) -> bool:
@@ -129,13 +129,22 @@ def _in_units(time_ms: int, *, cut_to_ms: int) -> str:
 
 
 def with_moments(text: str, *, clock_ms: int | None = None) -> str:
-    """A text whose marked times are whole milliseconds ("72 000 005 ms"), each as `moment` writes it, without marks.
+    """A text whose marked times are whole milliseconds ("72 000 005 ms"), each as `clock_words` writes it, unmarked.
 
-    If one of them is an instant, or `clock_ms`, they all are.
+    If two different times would look the same, all have their digits, as `moment` writes them. If one of them is an
+    instant, or `clock_ms`, they all are.
     """
-    times = [int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)]
+    times = {_number(digits) for digits in _MARKED_TIME.findall(text)}
     dated_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
-    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=dated_ms), text)
+    words = {time: clock_words(time, clock_ms=dated_ms) for time in times}
+    if len(set(words.values())) < len(words):
+        words = {time: moment(time, clock_ms=dated_ms) for time in times}
+    return zone_once(_MARKED_TIME.sub(lambda match: words[_number(match[1])], text))
+
+
+def _number(digits: str) -> int:
+    """The number that `grouped` has written, or Spark."""
+    return int(digits.replace(" ", "").replace("−", "-"))
 
 
 _INSIDE_A_NUMBER: Final = re.compile(
@@ -144,23 +153,22 @@ _INSIDE_A_NUMBER: Final = re.compile(
 )
 
 
-def unbroken(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
-    """A text in which no line ends inside a number, between it and its unit, or inside a time."""
-    return _INSIDE_A_NUMBER.sub(space, text)
-
-
 _BETWEEN_DIGITS: Final = re.compile(r"(?<=\d) (?=\d{3}\b)")
 
 
-def unbroken_cell(text: str) -> str:
-    """The text of a table's cell, in which no line ends inside a number: digits in groups have narrow spaces."""
-    return unbroken(_BETWEEN_DIGITS.sub("\N{NARROW NO-BREAK SPACE}", text))
+def unbroken(text: str) -> str:
+    """A text of a page in which no line ends inside a number, between it and its unit, or inside a time.
+
+    Digits in groups have narrow spaces between them.
+    """
+    return _INSIDE_A_NUMBER.sub("\N{NO-BREAK SPACE}", _BETWEEN_DIGITS.sub("\N{NARROW NO-BREAK SPACE}", text))
 
 
 def wrapped(text: str) -> str:
     """A text in lines of at most 100 characters, which end between words and not inside a number."""
     lines = (
-        wrap(line, _LINE, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
+        wrap(line, _LINE, break_long_words=False, break_on_hyphens=False)
+        for line in _INSIDE_A_NUMBER.sub("\0", text).splitlines()
     )
     return "\n".join(chain.from_iterable(lines)).replace("\0", " ")
 
@@ -173,16 +181,52 @@ def listed(names: Sequence[str], *, most: int | None = None, rest: str = "more")
 
 
 def joined(*sentences: str) -> str:
-    """Sentences one after the other, without those that are empty."""
-    return " ".join(filter(None, sentences))
+    """Sentences one after the other, without those that are empty; their moments say the day and the zone once."""
+    return zone_once(" ".join(filter(None, sentences)))
+
+
+def as_sentence(phrase: str) -> str:
+    """A phrase with a capital and a full stop; it begins with no name."""
+    return f"{phrase[:1].upper()}{phrase[1:].removesuffix('.')}." if phrase else ""
+
+
+_INSTANT: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{3})?)( UTC)?")
+
+
+def zone_once(text: str) -> str:
+    """A text in which the first moment alone says "UTC", and a moment says its day only if the one before has another.
+
+    "2013-07-15 06:00:25 UTC since 06:00:30"; what is no moment of UTC stays as it is.
+    """
+    if " UTC" not in text:
+        return text
+    days: list[str] = []
+    zones: list[str] = []
+
+    def shorter(instant: re.Match[str]) -> str:
+        day, time, zone = instant[1], instant[2], instant[3] or ""
+        written = time if days[-1:] == [day] else f"{day} {time}"
+        written += "" if zones else zone
+        days.append(day)
+        zones.extend(filter(None, [zone]))
+        return written
+
+    return _INSTANT.sub(shorter, text)
+
+
+def zone_once_in(texts: Iterable[str]) -> list[str]:
+    """The texts of one answer, in which the first moment of all alone says "UTC", as in `zone_once`."""
+    return zone_once("\0".join(texts)).split("\0")
 
 
 def shown(offered: object) -> str:
-    """The repr of something that somebody gave, cut in the middle where it is long."""
+    """The repr of something that somebody gave, cut in the middle where it is long; its type if that has lines."""
     try:
         text = repr(offered)
     except ValueError:
         return "an integer of thousands of digits"  # which Python does not write out
+    if "\n" in text:
+        return f"a value of type {type(offered).__name__}"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 4 :]}"
 
 

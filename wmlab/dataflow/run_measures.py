@@ -8,6 +8,7 @@ from typing import Final
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BoundSteps, BrokenPromises, Lag, RunMeasures, with_lag
+from wmlab.core.scenario_words import Vocabulary, words_of
 from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.sentences import failure_sentence
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
@@ -36,7 +37,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         bound=BOUND,
         steps=steps,
         lag_ms=lag.mean_ms,
-        settings=None if scenario is None else scenario.settings,
+        scenario=None if scenario is None else words_of(scenario, Vocabulary()),
         broken=BrokenPromises(count=len(dropped), noun="row", below="dropped as late"),
         failure=failure_sentence(run.end),
         results=results,

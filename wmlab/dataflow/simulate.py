@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from wmlab.core import traces
 from wmlab.core.recording import the_only
 from wmlab.core.values import Problem, Problems
+from wmlab.core.words import moment
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.sim.job import Job
@@ -40,7 +41,8 @@ def readings_of(dataflow: DataflowScenario) -> Readings:
     readings = {source.name: _reading(dataflow, source) for source in sources.values()}
     silent = [(n, source) for n, source in sources.items() if source.rows is None and not readings[source.name].rows]
     if silent:
-        stretch = f"from {dataflow.start_ms} to {dataflow.start_ms + dataflow.duration_ms} ms; set start_ms"
+        first, last = moment(dataflow.start_ms), moment(dataflow.start_ms + dataflow.duration_ms)
+        stretch = f"from {first} to {last}; set start_ms"
         problems = [Problem(("vertices", n), f"nothing of {source.detail} arrives {stretch}") for n, source in silent]
         raise Problems(f"the dataflow {dataflow.name!r}", problems)
     return readings

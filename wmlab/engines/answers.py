@@ -16,7 +16,7 @@ from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
 from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import EngineError
 from wmlab.core.files import DATA, as_path, write
-from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped
+from wmlab.core.words import clock_words, counted, grouped, moment, shown, unbroken, wrapped, zone_once, zone_once_in
 from wmlab.engines import flink_rules, spark_rules
 from wmlab.engines.causes import SEVERITY, Cause, Certainty, Evidence, Finding, Verdict, findings, grown
 from wmlab.engines.collected import WITHOUT_PLAN
@@ -112,13 +112,13 @@ class JobExplanation(Answer):
         first = self.findings[0]
         if first.certainty == "candidates":
             if first.cause is Cause.CANNOT_TELL:
-                return f"{self._where} ({first.cause}): {first}. {first.remedy}"
+                return zone_once(f"{self._where} ({first.cause}): {first}. {first.remedy}")
             others = [str(each.cause) for each in self.findings[1:]]
             either = f"{'either' if others else 'perhaps'} {first.cause}: {first}"
-            return f"{self._where}; {'; or '.join([either, *others])}. {first.remedy}"
+            return zone_once(f"{self._where}; {'; or '.join([either, *others])}. {first.remedy}")
         why = f"({first.cause}, {first.certainty}): {first}. {first.remedy}"
         noun = "job" if self.engine == "flink" else "query"
-        return f"The {noun} {self.job} {why}" if first.verdict == "not running" else f"{self._where} {why}"
+        return zone_once(f"The {noun} {self.job} {why}" if first.verdict == "not running" else f"{self._where} {why}")
 
     @property
     def _where(self) -> str:
@@ -141,7 +141,9 @@ class JobExplanation(Answer):
         word = "Or" if self.certainty == "candidates" else "Besides"
         more = [f"{word} ({each.cause}, {each.certainty}): {each}. {each.remedy}" for each in self.findings[1:]]
         ends = [f"Another end: {each.sentence}" for each in self.others]
-        return tuple(filter(None, (self.sentence, proof and f"Proof: {proof}.", cost, *more, *ends, self.note)))
+        return tuple(
+            zone_once_in(filter(None, (self.sentence, proof and f"Proof: {proof}.", cost, *more, *ends, self.note)))
+        )
 
     def __repr__(self) -> str:
         return "\n".join(map(wrapped, self.lines))
@@ -155,7 +157,7 @@ class JobExplanation(Answer):
         rows: list[tuple[Cell, ...]] = [
             (moment(each.at_ms), each.what) for finding in self.findings for each in finding.evidence
         ]
-        text = "".join(f"<p>{escape(line)}</p>" for line in self.lines)
+        text = "".join(f"<p>{escape(unbroken(line))}</p>" for line in self.lines)
         return text + html_table("Evidence", ("at", "reported"), rows, left=(0, 1))
 
 

@@ -86,8 +86,9 @@ def prefix_decides(tracked: Sequence[Tracked]) -> Iterator[Finding]:
             yield Finding(True)
         else:
             what = (
-                f"the prefix of {name_text(row['emitter'])} was taken for {row['reached_prefix']} at "
-                f"{time_text(row['reached_local'])}; it is {reached.prefix} at {time_text(reached.local_watermark)}"
+                f"{name_text(row['emitter'])} was taken to be complete up to sequence {row['reached_prefix']} "
+                f"(watermark {time_text(row['reached_local'])}), but is up to {reached.prefix} (watermark "
+                f"{time_text(reached.local_watermark)})"
             )
             yield _broken_at(row, what, "reached_prefix", "reached_local")
 
@@ -98,12 +99,12 @@ def complete_by_the_set(tracked: Sequence[Tracked], complete: CompletenessRule) 
 
     `complete` is the rule of the recording, which a finding names if it is another one.
     """
-    by_rule = "" if complete == "set" else f"; by the rule {complete!r} it is when {MEANING[complete]}"
+    by_rule = "" if complete == "set" else f"; by the rule {complete!r} it is complete when {MEANING[complete]}"
     for row, reached in tracked:
         if row["completed"] == reached.completes:
             yield Finding(True)
         else:
-            wrong = "was taken for complete too early" if row["completed"] else "was complete and not seen to be"
+            wrong = "was taken to be complete too early" if row["completed"] else "was complete, but not by the rule"
             what = f"sequence {row['sequence']} of {name_text(row['emitter'])} {wrong}{by_rule}"
             yield _broken_at(row, what, "completed")
 
@@ -128,7 +129,7 @@ def smallest_of_the_origins(buffers: TableRows) -> Iterator[Finding]:
 def _broken_at(row: TableRow, what: str, *columns: str) -> Finding:
     """A broken promise at an arrival, with some columns besides those that identify it."""
     where = f"after arrival {row['arrival']} at {name_text(row['operator'])} of {name_text(row['stream'])}"
-    return Finding(False, row["arrived_ms"], f"{where} {what}", [Evidence.of("buffers", row, *_IDENTIFIERS, *columns)])
+    return Finding(False, row["arrived_ms"], f"{where}, {what}", [Evidence.of("buffers", row, *_IDENTIFIERS, *columns)])
 
 
 @invariant("no chunk comes twice, and only the one with the highest number is the last", _NO_BUFFER)
@@ -171,7 +172,9 @@ def comes_to_rest(buffers: TableRows) -> Iterator[Finding]:
                 yield Finding(True)
             else:
                 sequence = row["reached_prefix"] + 1
-                what = f"{name_text(row['emitter'])} stands still before sequence {sequence}, which has come whole"
+                what = (
+                    f"emitter {name_text(row['emitter'])} stands still before sequence {sequence}, which has come whole"
+                )
                 yield _broken_at(row, what, "reached_prefix", "reached_local")
 
 

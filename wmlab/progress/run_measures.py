@@ -7,6 +7,7 @@ from typing import Final
 
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BrokenPromises, Lag, RunMeasures, with_lag
+from wmlab.core.scenario_words import Vocabulary, words_of
 from wmlab.progress.answers import operator_of
 from wmlab.progress.scenario import ProgressScenario, is_build
 
@@ -39,7 +40,7 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
         bound=BOUND,
         steps=tuple(steps),
         lag_ms=lag.mean_ms,
-        settings=None if scenario is None else scenario.settings,
+        scenario=None if scenario is None else words_of(scenario, Vocabulary()),
         results=sum(row["records"] for row in (fired if counting else arrivals)),
         result_noun="counted record" if counting else "result",
         broken=BrokenPromises(count=incidents.count("late"), noun="buffer", below="with late records"),

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
-from wmlab.core.words import grouped, listed, rounded
+from wmlab.core.words import as_sentence, grouped, listed, rounded, unbroken
 from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import Outcome, missed_text, outcome, short_name
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
@@ -158,7 +158,7 @@ class Advice(Answer):
         guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
         lines = [self.verdict, f"{guess}{self._expected()} {self._beside()}"]
         lines += [f"- {finding}" for finding in self.findings]
-        lines += [f"  assumed: {text}" for text in self.assumed]
+        lines += [f"  {as_sentence(f'assumed: {text}')}" for text in self.assumed]
         return "\n".join([*lines, *self._engines()])
 
     def _engines(self) -> Iterable[str]:
@@ -167,10 +167,10 @@ class Advice(Answer):
         return (f"  {engine}{guess}: {setting}" for engine, setting in self.settings.items())
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{escape(str(finding))}</li>" for finding in self.findings)
-        notes += "".join(f"<li>assumed: {escape(text)}</li>" for text in self.assumed)
+        notes = "".join(f"<li>{escape(unbroken(str(finding)))}</li>" for finding in self.findings)
+        notes += "".join(f"<li>{escape(as_sentence(f'assumed: {text}'))}</li>" for text in self.assumed)
         lines = "".join(self._engine(engine, setting) for engine, setting in self.settings.items())
-        return f"<p>{escape(self.sentence)}</p><ul>{notes}</ul>{lines}"
+        return f"<p>{escape(unbroken(self.sentence))}</p><ul>{notes}</ul>{lines}"
 
     def _engine(self, engine: str, setting: Setting) -> str:
         """The code of an engine as a block, with what is to be said of it above."""

@@ -19,7 +19,19 @@ from numpy.typing import NDArray
 
 from wmlab.core.log_columns import in_words
 from wmlab.core.traces import Trace, refused_kinds, unit_doubts
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, grouped, listed, moment, rounded, shown
+from wmlab.core.words import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    clock_words,
+    counted,
+    grouped,
+    listed,
+    moment,
+    rounded,
+    shown,
+)
 from wmlab.strategies.clocks import come_and_go, copies, each_writer, in_quarters, writer_clocks, wrong_times
 from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.replay import Log
@@ -273,7 +285,7 @@ def _whose(case: _Case, rows: NDArray[np.bool_], worst: Any) -> str:
         elif count > 1:
             parts.append(f"{grouped(count)} of {writer}, the worst is row {grouped(row + 1)} by arrival")
         else:
-            stamped = moment(int(case.log.event[row]), clock_ms=case.log.clock_ms)
+            stamped = clock_words(int(case.log.event[row]), clock_ms=case.log.clock_ms)
             parts.append(f"row {grouped(row + 1)} by arrival, of {writer}, stamped {stamped}")
     return listed(parts, most=_NAMED)
 
@@ -379,7 +391,7 @@ def longest_ms(silences: Sequence[tuple[int, int]]) -> int:
 def silence_text(silences: Sequence[tuple[int, int]], end_ms: int) -> str:
     """The longest silence of a writer in words, and how many others it has."""
     begin, end = max(silences, key=lambda silence: silence[1] - silence[0])
-    until = "until the end" if end == end_ms else f"until {moment(end, clock_ms=end_ms)}"
+    until = "until the end" if end == end_ms else f"until {clock_words(end, clock_ms=end_ms)}"
     more = f", and {len(silences) - 1} more" if len(silences) > 1 else ""
     return f"{rounded(end - begin)} {until}{more}"
 

@@ -10,11 +10,22 @@ from typing import Any, ClassVar, Final
 
 import pandas as pd
 
-from wmlab.core.answers import Cell, TableAnswer, text_table
+from wmlab.core.answers import Cell, TableAnswer, terminal_width, text_table
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import TraceError
 from wmlab.core.traces import Trace, load, shipped_file
-from wmlab.core.words import counted, grouped, listed, moment, rounded, unbroken, wrapped
+from wmlab.core.words import (
+    clock_words,
+    counted,
+    grouped,
+    joined,
+    listed,
+    moment,
+    rounded,
+    unbroken,
+    wrapped,
+    zone_once_in,
+)
 from wmlab.strategies.advice import COME_AND_GO
 from wmlab.strategies.charts.writers import writers as chart_of_writers
 from wmlab.strategies.clocks import each_writer
@@ -98,9 +109,9 @@ class Profile(TableAnswer[Any]):
     def sentence(self) -> str:
         """What the log contains, and which writers have bad rows."""
         log = self.log
-        first, last = (self._moment(end) for end in log.span_ms)
+        first, last = (clock_words(end, clock_ms=log.span_ms[1]) for end in log.span_ms)
         out_of_order = int(self.writers["out_of_order"].sum()) / log.rows
-        text = (
+        text = joined(
             f"{log.name!r} has {counted(log.rows, 'record')} of {counted(len(self.writers), 'writer')}, which arrive "
             f"from {first} to {last}; {out_of_order:.1%} of them are older than a record before them."
         )
@@ -157,11 +168,15 @@ class Profile(TableAnswer[Any]):
         return self.text(["Next:", *(f"  {call}" for call in self.next_calls)])
 
     def text(self, more: list[str]) -> str:
-        """The profile as text, with your own lines at its end."""
-        rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        table = text_table(rows, right=[n for n in range(len(self.heads)) if n not in self.left])
-        findings = [wrapped(f"- {finding}") for finding in self.findings]
-        return "\n".join([wrapped(self.sentence), *table, *findings, *more])
+        """The profile as text no wider than the terminal, with lines of your own at its end."""
+        columns = list(zip(self.heads, *(map(str, row) for row in self._rows()), strict=True))
+        # A column in which no writer has anything only makes the table wider.
+        known = [n for n, (_, *cells) in enumerate(columns) if not {"", "0", "0.0%"}.issuperset(cells)]
+        rows = list(zip(*(columns[n] for n in known), strict=True))
+        right = [place for place, n in enumerate(known) if n not in self.left]
+        table = text_table(rows, right=right, width=terminal_width())
+        sentence, *findings = zone_once_in([self.sentence, *(f"- {finding}" for finding in self.findings)])
+        return "\n".join([wrapped(sentence), *table, *map(wrapped, findings), *more])
 
     def _repr_html_(self) -> str:
         findings = "".join(
@@ -213,10 +228,10 @@ def _plain(value: Any) -> Any:
 
 
 def writer_summary(clock: Any, end_ms: int) -> str:
-    """What is wrong with one writer, in a few words; empty if nothing is."""
+    """What is wrong with one writer, in a few words, with moments of UTC; empty if nothing is."""
     faults = [
         f"clock: {clock.clock}" if clock.clock else "",
-        f"silent for {silence_text(clock.silences, end_ms)}" if clock.silences else "",
+        f"silent for {silence_text(clock.silences, end_ms)}".replace(" UTC", "") if clock.silences else "",
     ]
     return "; ".join(fault for fault in faults if fault)
 

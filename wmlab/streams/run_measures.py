@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BrokenPromises, RunMeasures
+from wmlab.core.scenario_words import words_of
 from wmlab.core.times import Int64Array
 from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of_stream, the_stream, without_ends
 from wmlab.streams.answers.lag import lag_spread, seen_windows
 from wmlab.streams.answers.measures import BoundSteps, Measures, bounds_of, lags
+from wmlab.streams.scenario.options import WORDS
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import end_ms
 
@@ -95,7 +97,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         lag_ms=lag_ms,
         width_ms=figures["uncertainty_ms"],
         seen_lag_ms=None if seen_lag_ms is None else int(seen_lag_ms),
-        settings=None if scenario is None else scenario.settings,
+        scenario=None if scenario is None else words_of(scenario, WORDS),
         broken=BrokenPromises(
             count=int(figures["late"] or 0),
             noun="event",

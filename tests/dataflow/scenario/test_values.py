@@ -323,7 +323,7 @@ PARTS = [
     (lambda: flow.Map("m", select={"a": "t"}, columns=["a"]), "select has the columns already"),
     (lambda: flow.AsyncMap("m", columns=["a"]), "give one of select and function (got none)"),
     (lambda: flow.FlatMap("m", select=[{"a": "t"}, {"b": "t"}]), "its entries must have the same columns"),
-    (lambda: flow.Window("w", 10, column="t", slide_ms=3, aggregates={"n": "count()"}), "must divide size_ms, 10"),
+    (lambda: flow.Window("w", 10, column="t", slide_ms=3, aggregates={"n": "count()"}), "must divide size_ms, 10 ms"),
     (lambda: flow.Window("w", 10, column="t", aggregates={"end": "count()"}), "another result column is called 'end'"),
     (lambda: flow.Window("w", 10, column="t", aggregates={"n": "median(t)"}), "there are count(), sum(column)"),
     (lambda: flow.Window("w", 10, column="t", aggregates={"n": "count(t)"}), "is not an aggregate"),
@@ -391,7 +391,7 @@ def test_the_pipeline_api_does_not_let_the_idle_timeout_be_set_and_the_core_api_
     defaults = [orders(api=api).idle_timeout_ms for api in ("core", "pipeline")]
     assert defaults == [60_000, 60_000]
     assert orders(api="core", idle_timeout_ms=2_000).idle_timeout_ms == 2_000
-    with pytest.raises(Problems, match=r"idle_timeout_ms: is 60000 in the Pipeline API; .* \(got 2000\)"):
+    with pytest.raises(Problems, match=r"idle_timeout_ms: is 60 s in the Pipeline API; .* \(got 2 s\)"):
         orders(api="pipeline", idle_timeout_ms=2_000)
 
 

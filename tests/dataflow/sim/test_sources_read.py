@@ -207,7 +207,7 @@ def test_a_trace_is_read_at_its_arrivals() -> None:
 
 def test_a_trace_that_has_nothing_then_is_a_mistake() -> None:
     traced = flow.Source("flights", trace="flights", times=[flow.EventTime("event_time")])
-    with pytest.raises(Problems, match="nothing of trace flights arrives from 0 to 10000 ms; set start_ms"):
+    with pytest.raises(Problems, match="nothing of trace flights arrives from 0 ms to 10 s; set start_ms"):
         line(traced)
 
 

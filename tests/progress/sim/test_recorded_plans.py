@@ -76,7 +76,7 @@ def test_a_source_that_is_no_writer_of_its_trace_is_refused() -> None:
 
 def test_a_trace_of_another_time_is_refused_with_its_first_arrival() -> None:
     scenario = PlanScenario("s", queries=[Query("q", sources=[Source("UA", trace="flights")])], duration_ms=1_000)
-    with pytest.raises(Problems, match="start_ms: nothing of its traces arrives from 0 to 1000 ms; the first row does"):
+    with pytest.raises(Problems, match="start_ms: nothing of its traces arrives from 0 ms to 1 s; the first row does"):
         scenario.record()
 
 

@@ -12,6 +12,7 @@ from tests.streams.answers import runs
 from tests.streams.answers.runs import crash, fault, mark, owned, segment, until, watermark, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.core.words import unbroken
 from wmlab.streams.answers import history
 from wmlab.streams.answers.cause import Cause, CauseKind
 from wmlab.streams.answers.curves import LOG, Curves
@@ -298,7 +299,7 @@ def test_an_explanation_is_data(run: Recording) -> None:
     assert explained == at(run, 36_000), "a moment may come from a table"
     assert json.loads(explained.to_json()) == json.loads(json.dumps(explained.to_dict()))
     assert explained.to_dict()["cause"]["parties"][0]["name"] == "w2"
-    assert explained._repr_html_() == f"<p>{explained.sentence}</p>"
+    assert explained._repr_html_() == f"<p>{unbroken(explained.sentence)}</p>"
     assert " ".join(repr(explained).splitlines()) == explained.sentence
 
 

@@ -59,7 +59,7 @@ def test_the_event_that_keeps_the_bound_is_named_with_its_arrival(tmp_path: Path
     )
     (writer,) = found.cause.parties
     assert (writer.name, writer.time, writer.open_until_ms) == ("w", START_MS + 20_000 - DAY_MS, arrival_ms)
-    assert "The event of that time arrives at 2014-01-03 14:00:20 UTC." in found.sentence
+    assert "The event of that time arrives at 14:00:20." in found.sentence
     assert all(party.open_until_ms is None for party in explained(run, 30_000).cause.parties)
 
 
@@ -109,8 +109,8 @@ def test_both_questions_who_holds_time_back_are_asked_of_one_log(
     assert found.silent is not None
     assert (found.silent.writer, found.silent.newest) == (held[45_000].straggler, held[45_000].lower)
     assert found.sentence.endswith(
-        " b is furthest behind by its events: its newest has the time 2014-01-03 14:00:14 UTC. It has sent nothing "
-        f"since 2014-01-03 14:00:{found.silent.sent_ms % 60_000 // 1_000:02} UTC, but goes on noting times."
+        "b is furthest behind by its events: its newest has the time 14:00:14. It has sent nothing "
+        f"since 14:00:{found.silent.sent_ms % 60_000 // 1_000:02}, but goes on noting times."
     )
     assert explained(run, 10_000).silent is None
     whole = run.explain()

@@ -171,7 +171,7 @@ def test_a_single_writer_is_measured_against_the_clock_and_no_line_says_nothing(
         "mean lag; next w1 (slowest, 150 ms) and the cycle period (period, 85 ms)."
     )
     assert "unknown" not in repr(found) + found._repr_html_()
-    assert "lagging: cycles emitted nothing and waited for this writer" in repr(found)
+    assert "Lagging: cycles emitted nothing and waited for this writer" in repr(found)
     assert "first cycle: 1 × in all 600 ms, without a lower bound" in repr(found)
 
 
@@ -214,5 +214,5 @@ def test_the_answer_stands_above_the_table_and_what_its_words_mean_is_folded_bel
     page = Scenario.load("first_bounds").record().explain()._repr_html_()
     sentence, _, table = page.partition("<table>")
     assert sentence.startswith("<p style='text-align:left'>The watermark stopped for longest")
-    assert "A stretch is a time" not in sentence
-    assert "A stretch is a time" in table.partition("<details><summary>")[2]
+    assert "Stretches: how often" not in sentence
+    assert "Stretches: how often" in table.partition("<details><summary>")[2]

@@ -24,15 +24,15 @@ def told(found: Timeline) -> list[tuple[int, int, str, str, str]]:
 
 def test_a_run_reads_as_a_story(run: Timeline) -> None:
     assert repr(run.between(20_000, 45_000)).splitlines() == [
-        "Timeline of orders: 8 moments",
-        " 2 005 – 33 005  controller-0  emits 32 watermarks; lower bound 89 ms → 28.9 s",
-        "         20 000  orders        scales: 0@0 → 2@1, 3@1; epoch 1: 1@0, 2@1, 3@1",
-        "         20 005  orders        seals 0@0; it takes no more events",
-        "         21 000  readers-0     finishes 0@0 at 277 236 bytes; 2@1, 3@1 can be read",
-        "         30 000  w2            crashes",
-        "34 005 – 43 005  controller-0  waits for w2, 10 cycles; lower bound stays at 28.9 s",
-        "         44 005  controller-0  drops w2; w2 is no longer waited for or counted",
-        "44 005 – 50 005  controller-0  emits 7 watermarks; lower bound 41.5 s → 47.4 s",
+        "Timeline of orders: 8 moments.",
+        " 2.0 s – 33.0 s  controller-0  emits 32 watermarks; lower bound 89 ms → 28.9 s",
+        "         20.0 s  orders        scales: 0@0 → 2@1, 3@1; epoch 1: 1@0, 2@1, 3@1",
+        "         20.0 s  orders        seals 0@0; it takes no more events",
+        "         21.0 s  readers-0     finishes 0@0 at 277 236 bytes; 2@1, 3@1 can be read",
+        "         30.0 s  w2            crashes",
+        "34.0 s – 43.0 s  controller-0  waits for w2, 10 cycles; lower bound stays at 28.9 s",
+        "         44.0 s  controller-0  drops w2; w2 is no longer waited for or counted",
+        "44.0 s – 50.0 s  controller-0  emits 7 watermarks; lower bound 41.5 s → 47.4 s",
     ]
 
 
@@ -215,7 +215,6 @@ def test_over_days_a_timeline_has_days_and_no_milliseconds() -> None:
     found = timeline(recording)
     assert [line.strip().split("  ")[0] for line in repr(found).splitlines()[-2:]] == ["2 d 1 h", "3 d"]
     assert ">at<" in found._repr_html_()
-    assert ">at (ms)<" in found.between(to_ms=day)._repr_html_()
 
 
 def test_a_stream_created_during_the_run_is_created_once() -> None:
@@ -235,4 +234,7 @@ def test_times_in_sentences_are_rounded_and_those_of_the_table_are_exact() -> No
     moments = timeline(written(writer_marks=[mark("w1", start_ms + 9_250, start_ms + 10_005)]))
     (noted,) = [moment for moment in moments if moment.who == "w1"]
     assert (noted.at_ms, noted.what) == (start_ms + 10_005, "notes the time 2013-01-05 06:00:09 UTC")
-    assert "2013-01-05 06:00:10.005 UTC  w1" in repr(moments)
+    assert repr(moments).splitlines() == [
+        "Timeline of orders (UTC): 1 moment.",
+        "2013-01-05 06:00:10  w1  notes the time 2013-01-05 06:00:09; is on record",
+    ]

@@ -305,7 +305,7 @@ def test_i9_finds_a_window_that_goes_back(judged: Check, bound: str, others: dic
     found = judged("I9", windows=two_windows)
     assert (found["verdict"], found["judged"], found["violations"]) == ("violated", 1, 1)
     assert [(row[bound], row["at_ms"]) for _, row in proof(found)] == [(9_000, 1_000), (8_000, 2_000)]
-    assert found["what"] == f"{bound} of readers-0 goes from 9 s to 8 s"
+    assert found["what"] == f"{bound} of readers-0 goes from 9.0 s to 8.0 s"
 
 
 def test_i9_compares_upper_bounds_over_windows_without_one(judged: Check) -> None:
@@ -428,7 +428,7 @@ def catching_up(timeout_from: str) -> Recording:
 def test_i10_a_timeout_counted_from_the_last_note_may_never_come() -> None:
     found = check(catching_up("last_note"), "I10")
     assert found["verdict"] == "violated"
-    assert found["what"].startswith("the lower bound stands at 2 s at 7.005 s, more than the timeout of 2 s")
+    assert found["what"].startswith("the lower bound stands at 2.0 s at 7.0 s, more than the timeout of 2 s")
     assert found["violations"] == 3
     first, last = (row for _, row in proof(found))
     assert (first["at_ms"], last["at_ms"]) == (4_005, 7_005)

@@ -69,7 +69,7 @@ REFUSED = {
     },
     **{
         f"{act.kind} before it joins": refused(
-            f"script[0].{field}", "starts at 700 (got 5)", act, do.AddController(at_ms=700)
+            f"script[0].{field}", "starts at 700 ms (got 5 ms)", act, do.AddController(at_ms=700)
         )
         for field, act in (
             ("controller", do.CrashController(at_ms=5, controller="controller-1")),
@@ -126,7 +126,7 @@ REFUSED = {
         f"{READER} script[1].reader", "another reader is called", *(do.AddReader(at_ms=n, reader="r") for n in (5, 6))
     ),
     "a new reader before it joins": refused(
-        READER, "starts at 6", do.PauseReader(at_ms=5, reader="r"), do.AddReader(at_ms=6, reader="r")
+        READER, "starts at 6 ms", do.PauseReader(at_ms=5, reader="r"), do.AddReader(at_ms=6, reader="r")
     ),
     "a checkpoint twice": refused(
         "script[0].name script[1].name", "another checkpoint", *(do.Checkpoint(at_ms=n, name="c") for n in (5, 6))
@@ -138,11 +138,11 @@ REFUSED = {
         "script[0].segment", "zero", do.ReleaseSegment(at_ms=5, reader="readers-0", segment="zero")
     ),
     "a pause at the start": refused(
-        AT, "before or at the start of the readers, 0", do.PauseReader(at_ms=0, reader="readers-1")
+        AT, "before or at the start of the readers, 0 ms", do.PauseReader(at_ms=0, reader="readers-1")
     ),
     "a group that has not started": refused(
         f"{AT} script[1].at_ms",
-        "lies before or at the start of the readers, 5000 (got 5)",
+        "lies before or at the start of the readers, 5 s (got 5 ms)",
         *(do.AddReader(at_ms=5, reader="r", group="late"), do.PauseReader(at_ms=5, reader="late-0")),
         readers=LATE,
     ),

@@ -212,7 +212,7 @@ def test_a_stream_created_again_has_transactions_of_its_own():
 
 def test_a_process_that_has_not_started_yet_cannot_be_crashed():
     twin = script.DuplicateWriter(at_ms=5_000, writer="w")
-    with pytest.raises(Problems, match="starts at 5000"):
+    with pytest.raises(Problems, match="starts at 5 s"):
         run(writers=[BUSY], script=[script.CrashWriter(at_ms=4_000, writer="w/2"), twin])
     assert run(writers=[BUSY], script=[twin, script.CrashWriter(at_ms=6_000, writer="w/2")])
 

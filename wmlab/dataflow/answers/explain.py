@@ -18,7 +18,7 @@ from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording
-from wmlab.core.words import joined, rounded
+from wmlab.core.words import joined, moment, rounded
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun
@@ -72,7 +72,7 @@ def explain(
         stragglers, apart = stragglers_at(run, name, key, instance), _times_apart(run, name, until_ms)
         return replace(stragglers, notes=(*stragglers.notes, *filter(None, [apart])))
     began = run.executions[0]["started_ms"] if run.executions else None
-    answer = explain_vertex(Search(run, at_ms, f"ask from {began} ms on."), name, key, instance)
+    answer = explain_vertex(Search(run, at_ms, f"ask from {moment(began)} on."), name, key, instance)
     return replace(answer, sentence=joined(answer.sentence, _times_apart(run, name, at_ms)))
 
 

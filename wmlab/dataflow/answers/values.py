@@ -48,7 +48,7 @@ class DroppedRow:
         clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
         time, limit = (moment(value, clock_ms=clock_ms) for value in (self.time, self.limit))
         margin = rounded(self.margin)
-        return (
+        return joined(
             f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "
             f"{clock_words(self.at_ms)}: its time {time} is {margin} below {limit}, the lowest that was still taken "
             f"(key {self.key}){late}."

@@ -321,7 +321,8 @@ def _compared(instance: InstanceRun, expected: Iterable[DueResult], came: Iterab
         batch = least[text] if left[text] < least[text] else most[text]
         known = {"vertex": vertex, "execution": execution, "instance": number, "row": row[text]}
         proof = Evidence.of("items", known, *known, came=left[text], batch=batch)
-        what = f"{name_text(vertex)} gave {left[text]} of {name_text(row[text])}, where its on-time rows give {batch}"
+        gave = f"vertex {name_text(vertex)} gave {left[text]} of {name_text(row[text])}"
+        what = f"{gave}, where its on-time rows give {batch}"
         yield Finding(False, at_ms.get(text), what, [proof])
 
 

@@ -88,7 +88,7 @@ def _coalesced(steps: Iterable[TableRow]) -> Iterator[Finding]:
             if through.get(key, due - 1) >= due:
                 yield Finding(True)
                 continue
-            where = f"{name_text(last['vertex'])}[{last['instance']}]"
+            where = f"instance {name_text(last['vertex'])}[{last['instance']}]"
             what = f"{where} stands at {through.get(key)} of key {key}, though its inputs let it come to {due}"
             columns = ("stream", *_INSTANCE, "step", "at_ms", "level", "edge", "active")
             yield Finding(False, last["at_ms"], what, [Evidence.of("coalescing", last, *columns)])

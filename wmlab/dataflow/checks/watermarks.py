@@ -157,7 +157,7 @@ def _text(watermarks: Mapping[int, int]) -> str:
 
 
 def _at(step: TableRow) -> str:
-    instance = f"{name_text(step['vertex'])}[{step['instance']}]"
+    instance = f"instance {name_text(step['vertex'])}[{step['instance']}]"
     return f"input edge {step['edge']} of {instance}" if step["level"] == "edge" else instance
 
 

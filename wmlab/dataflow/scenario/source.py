@@ -14,9 +14,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
+from wmlab.core.durations import duration_text
 from wmlab.core.expression import columns_read
 from wmlab.core.values import EACH_ONCE, AnyName, Flag, Ms, Period, Problem, branch, tagged, unknown, value
-from wmlab.core.words import counted
+from wmlab.core.words import counted, exactly
 from wmlab.dataflow.model.source import IDLE_TIMEOUT_MS
 from wmlab.dataflow.scenario.vertices import (
     Column,
@@ -178,9 +179,10 @@ class Source(Vertex):
         yield from self._column_problems()
         if self.api == "pipeline" and self.idle_timeout_ms != IDLE_TIMEOUT_MS:
             message = (
-                f"is {IDLE_TIMEOUT_MS} in the Pipeline API; leave it out, or take api='core', which lets it be set"
+                f"is {exactly(IDLE_TIMEOUT_MS)} in the Pipeline API; leave it out, or take api='core', "
+                f"which lets it be set (got {duration_text(self.idle_timeout_ms)})"
             )
-            yield Problem(("idle_timeout_ms",), f"{message} (got {self.idle_timeout_ms})")
+            yield Problem(("idle_timeout_ms",), message)
         yield from islice(self._row_problems(), 1)
 
     @property

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from wmlab.core.durations import duration_text
 from wmlab.core.expression import parse
 from wmlab.core.simulation import Delay, Fixed
 from wmlab.core.values import (
@@ -382,7 +383,8 @@ class Window(Vertex):
             finer_ms = math.gcd(self.size_ms, self.step_ms)
             yield Problem(
                 ("slide_ms",),
-                f"must divide size_ms, {self.size_ms}, without a rest (got {self.slide_ms}); slide by {finer_ms}, "
+                f"must divide size_ms, {duration_text(self.size_ms)}, without a rest "
+                f"(got {duration_text(self.step_ms)}); slide by {exactly(finer_ms)}, "
                 f'which divides both, and let a Filter behind it keep the windows with "start % {self.step_ms} == 0"',
             )
         if self.columns and self.columns[0] != self.column:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wmlab.core import traces
 from wmlab.core.simulation import generator
 from wmlab.core.values import Problem, Problems
+from wmlab.core.words import moment
 from wmlab.progress.model.numbers import FIRST_SEQUENCE, INITIAL, TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.scenario import ProgressScenario, Source
 
@@ -75,8 +76,8 @@ def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
     start, end = scenario.start_ms, scenario.start_ms + scenario.duration_ms
     arrivals = [log["arrival_ms"] for log in logs.values()]
     if arrivals and not any(((start <= times) & (times < end)).any() for times in arrivals):
-        first = min(times.min() for times in arrivals)
-        message = f"nothing of its traces arrives from {start} to {end} ms; the first row does at {first}"
+        first = moment(int(min(times.min() for times in arrivals)))
+        message = f"nothing of its traces arrives from {moment(start)} to {moment(end)}; the first row does at {first}"
         raise Problems(f"the scenario {scenario.name!r}", [Problem(("start_ms",), message)])
     keys = np.unique(np.concatenate([log["key"].astype(str) for log in logs.values()] or [[]]))
     return {

@@ -12,7 +12,7 @@ from wmlab.core.answers import Answer, Stragglers
 from wmlab.core.arguments import the_choice, the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, moment
+from wmlab.core.words import clock_words, joined, moment
 from wmlab.streams.answers.cause import Cause, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.history import rows_of_stream, scenario_span, the_stream
@@ -110,10 +110,9 @@ def explain_curve(curves: Curves, curve: Curve, stream: str, at_ms: int, *, boun
     elif who is not None:
         sentence = reader_sentences(cause, who)
     else:
-        sentence = log_sentences(cause)
         silent = curves.written.silent_at(curves.state_at(at_ms))
         silent = None if silent is None or silent.writer in cause.names else silent
-        sentence += _silent(silent, at_ms)
+        sentence = joined(log_sentences(cause), _silent(silent, at_ms))
     return BoundExplanation(
         at_ms=at_ms,
         stream=stream,
@@ -138,7 +137,7 @@ def _silent(silent: SilentWriter | None, at_ms: int) -> str:
     if silent is None:
         return ""
     return (
-        f" {silent.writer} is furthest behind by its events: its newest has the time "
+        f"{silent.writer} is furthest behind by its events: its newest has the time "
         f"{clock_words(silent.newest, clock_ms=at_ms)}. It has sent nothing since {clock_words(silent.sent_ms)}, but "
         "goes on noting times."
     )

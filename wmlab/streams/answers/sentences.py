@@ -84,8 +84,8 @@ def reader_sentences(cause: Cause, reader: str) -> str:
     several = reader == GROUP
     see, know = ("see", "know") if several else ("sees", "knows")
     if cause.kind is CauseKind.NEWEST and cause.log is not None:
-        newest = f"{reader} {know} the newest watermark. " if cause.bound is not None else ""
-        return f"{newest}{log_sentences(cause.log)}"
+        newest = f"{reader} {know} the newest watermark." if cause.bound is not None else ""
+        return joined(newest, log_sentences(cause.log))
     newest = "" if cause.newest is None else f"The newest watermark is {_time(cause, cause.newest)}."
     away = _away(cause, reader)
     if away:
@@ -121,11 +121,11 @@ def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], rea
     if upper is None and reader is not None and cause.newest is not None:
         know = "know" if reader == GROUP else "knows"
         nothing_ahead = f"{reader} {know} no upper bound: no watermark is ahead of what is read."
-        return f"{nothing_ahead} {log_sentences(cause.log or cause)}"
+        return joined(nothing_ahead, log_sentences(cause.log or cause))
     if upper is None:
-        return f"There is no upper bound. {log_sentences(cause.log or cause)}"
-    noted = f" It is the latest time that {listed(writers, most=_NAMED)} had noted." if writers else ""
-    return f"The upper bound is {_time(cause, upper)}.{noted} {log_sentences(cause.log or cause)}"
+        return joined("There is no upper bound.", log_sentences(cause.log or cause))
+    noted = f"It is the latest time that {listed(writers, most=_NAMED)} had noted." if writers else ""
+    return joined(f"The upper bound is {_time(cause, upper)}.", noted, log_sentences(cause.log or cause))
 
 
 def because(cause: Cause) -> str:

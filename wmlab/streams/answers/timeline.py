@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -20,7 +19,7 @@ from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_moment
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, counted, grouped, is_short, listed, moment
+from wmlab.core.words import clock_words, counted, grouped, is_instant, listed
 from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.answers.sentences import refusal_words
 from wmlab.streams.model.segment import segment_name
@@ -262,7 +261,7 @@ class Timeline(TableAnswer[Moment]):
     start_ms: int | None = 0
 
     entries = "moments"
-    heads = ("at (ms)", "who", "what", "effect")
+    heads = ("at", "who", "what", "effect")
     left = (1, 2, 3)
     schema = pa.schema(
         [
@@ -292,28 +291,22 @@ class Timeline(TableAnswer[Moment]):
     @property
     def sentence(self) -> str:
         """The title of the table, with the number of moments."""
-        return f"Timeline of {self.stream}: {counted(len(self.moments), 'moment')}"
+        return f"Timeline of {self.stream}{self._zone}: {counted(len(self.moments), 'moment')}."
 
     def __repr__(self) -> str:
         rows = [(when, who, f"{what}; {effect}" if effect else what) for when, who, what, effect in self._rows()]
         return "\n".join([self.sentence, *text_table(rows, right=(0,))])
 
-    def _caption(self) -> str:
-        return f"Timeline of {escape(self.stream)}"
-
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        """When each moment was, in ms or from 100 s on as `words.moment` writes it, and what happened."""
-        write = grouped if is_short(self._longest_ms) else moment
+        """When each moment was, as `words.clock_words` writes it, and what happened; the title has the zone."""
         for m in self.moments:
             times = [m.at_ms] if m.at_ms == m.to_ms else [m.at_ms, m.to_ms]
-            yield " – ".join(map(write, times)), m.who, m.what, m.effect
+            when = " – ".join(dict.fromkeys(map(clock_words, times)))
+            yield tuple(text.replace(" UTC", "") for text in (when, m.who, m.what, m.effect))
 
     @property
-    def _longest_ms(self) -> int:
-        return max((abs(m.to_ms) for m in self.moments), default=0)
-
-    def _heads(self) -> tuple[str, ...]:
-        return self.heads if is_short(self._longest_ms) else ("at", *self.heads[1:])
+    def _zone(self) -> str:
+        return " (UTC)" if is_instant(moment.to_ms for moment in self.moments) else ""
 
 
 def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:

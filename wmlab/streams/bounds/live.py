@@ -26,6 +26,7 @@ from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
+from wmlab.core.words import moment
 from wmlab.streams.bounds.groups import RESET
 from wmlab.streams.bounds.replay import judged_calls
 from wmlab.streams.model.history import StreamHistory
@@ -114,7 +115,8 @@ class StreamState:
         ordered = sorted(rows, key=lambda row: (row.at_ms, row.version or 0, row.who or ""))
         if ordered[0].at_ms < self.until_ms:
             raise ModelError(
-                f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes after the batch up to {self.until_ms - 1} ms.",
+                f"A {ordered[0].kind} of {moment(ordered[0].at_ms)} comes after the batch up to "
+                f"{moment(self.until_ms - 1)}.",
                 remedy="Feed the rows in the order of their time, those of a millisecond in one batch.",
             )
         until_ms = ordered[-1].at_ms + 1
@@ -123,7 +125,7 @@ class StreamState:
         progress = self.progress or (begin(config, born[0].at_ms) if born else None)
         if progress is None:
             raise ModelError(
-                f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes before any segment.",
+                f"A {ordered[0].kind} of {moment(ordered[0].at_ms)} comes before any segment.",
                 remedy="Begin the feed of a stream with the rows of its segments.",
             )
         calls = [row for row in ordered if row.kind in ("note", "shutdown")]

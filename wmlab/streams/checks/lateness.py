@@ -99,7 +99,7 @@ def describe(event: TableRow) -> str:
     return (
         f"an event of {name_text(event['writer'])} with time {time_text(event['event_time'])} in "
         f"{segment_name(event['segment_id'])} is read at {time_text(event['read_ms'])}, after "
-        f"{name_text(event['shown_to'])} saw lower {time_text(event['shown_lower'])}"
+        f"{name_text(event['shown_to'])} saw the lower bound {time_text(event['shown_lower'])}"
     )
 
 

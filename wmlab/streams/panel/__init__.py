@@ -6,7 +6,6 @@ has next to the options stands in a box of YAML.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from html import escape
@@ -22,15 +21,15 @@ from wmlab.core.live_view import display_live
 from wmlab.core.mistakes import Location
 from wmlab.core.run_comparison import compare
 from wmlab.core.scenario_file import NotYaml
+from wmlab.core.scenario_words import names_of_runs, words_of
 from wmlab.core.values import Problem, Problems
-from wmlab.core.words import counted, grouped
+from wmlab.core.words import as_sentence, counted, grouped, joined, unbroken
 from wmlab.streams.panel.edits import changed, removable, with_part, without_part
 from wmlab.streams.panel.fields import Field, fields_of, parts_of
-from wmlab.streams.panel.options import SECTIONS
 from wmlab.streams.panel.pictures import LAG_DISTRIBUTION, PICTURES, answer_at, readers_of
-from wmlab.streams.panel.run_names import differences, names_of_runs
 from wmlab.streams.panel.view import Control, PanelView
 from wmlab.streams.recording import StreamRecording, record
+from wmlab.streams.scenario.options import SECTIONS, WORDS
 from wmlab.streams.scenario.scenario import StreamScenario
 
 YAML: Final = "YAML"
@@ -164,7 +163,7 @@ class ScenarioPanel:
             return self._say(f"This run is kept as “{name}”.")
         self._kept_scenarios.append((self.scenario, recording))
         scenarios, runs = zip(*self._kept_scenarios, strict=True)
-        names = names_of_runs(scenarios)
+        names = names_of_runs([words_of(scenario, WORDS) for scenario in scenarios])
         self.kept_runs = dict(zip(names, runs, strict=True))
         if len(runs) > 1:
             self._view.comparison.value = _html_or_error(lambda: self._compared(scenarios))
@@ -347,7 +346,7 @@ class ScenarioPanel:
             view.reader.options = readers
             view.reader.value = chosen if chosen in readers else next(iter(readers), None)
         self._is_showing = False
-        view.sentence.value = escape(recording.explain(stream=stream).sentence)
+        view.sentence.value = escape(unbroken(recording.explain(stream=stream).sentence))
         picture, reader = view.picture.value, view.reader.value
         try:
             self._chart = PICTURES[picture](recording, stream, reader)
@@ -374,10 +373,8 @@ class ScenarioPanel:
     def _compared(self, scenarios: tuple[StreamScenario, ...]) -> str:
         # A stream that was renamed between two runs is the only one of each.
         alone = all(len(scenario.all_streams) == 1 for scenario in scenarios)
-        comparison = compare(
-            *self.kept_runs.values(), labels=list(self.kept_runs), stream=None if alone else self._stream
-        )
-        return dataclasses.replace(comparison, differs=differences(scenarios))._repr_html_()
+        stream = None if alone else self._stream
+        return compare(*self.kept_runs.values(), labels=list(self.kept_runs), stream=stream)._repr_html_()
 
 
 def panel(scenario: StreamScenario) -> ScenarioPanel:
@@ -416,8 +413,7 @@ def _mistake(problem: Problem, control: Control | None) -> str:
     at = "" if own or not problem.location else f"{line}{problem.path}: "
     if not problem.location and line:
         at = f"{line.removesuffix(', ')}: "
-    message = f"{problem.message[:1].upper() if not at else problem.message[:1]}{problem.message[1:]}"
-    return f"{at}{message.removesuffix('.')}."
+    return f"{at}{problem.message.removesuffix('.')}." if at else as_sentence(problem.message)
 
 
 def _problems(wrong: WmlabError) -> tuple[Problem, ...]:
@@ -452,4 +448,4 @@ def _alert(error: WmlabError) -> str:
 
 def _in_one(error: WmlabError) -> str:
     """What was wrong and what to do, each as a sentence."""
-    return " ".join(f"{text[:1].upper()}{text[1:].removesuffix('.')}." for text in (error.problem, error.remedy))
+    return joined(as_sentence(error.problem), as_sentence(error.remedy))

@@ -16,8 +16,8 @@ from wmlab.core.scenario_file import parse_fragment, with_changes
 from wmlab.core.values import Problem, Problems, plain
 from wmlab.core.words import shown
 from wmlab.streams.panel.fields import FAULTS, NOTINGS, WRITERS, Field, names_of, value_at
-from wmlab.streams.panel.options import SECTIONS
 from wmlab.streams.scenario.checks import segment_to_seal
+from wmlab.streams.scenario.options import SECTIONS
 from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -72,6 +72,8 @@ def _read(field: Field, text: str) -> Any:
         return None
     if field.kind == "text":
         return text
+    if field.kind == "names":
+        return text.replace(",", " ").split()
     if field.kind == "yaml":
         try:
             return parse_fragment(text)

@@ -18,22 +18,15 @@ from pydantic import TypeAdapter
 
 from wmlab.core.mistakes import Location
 from wmlab.core.scenario_file import dump_fragment
+from wmlab.core.scenario_words import duration_in_words, fault_in_words, field_in_words, spaced, value_in_words
 from wmlab.core.values import options_of, plain
-from wmlab.streams.panel.options import OPTIONS, SECTIONS, Option
-from wmlab.streams.panel.words import (
-    NONE_IN_WORDS,
-    duration_in_words,
-    fault_in_words,
-    field_in_words,
-    spaced,
-    value_in_words,
-)
 from wmlab.streams.scenario.noting import Noting
+from wmlab.streams.scenario.options import OPTIONS, SECTIONS, WORDS, Option
 from wmlab.streams.scenario.parts import EVERY, SERVICES, EventWriter, TransactionalWriter, controller_name
 from wmlab.streams.scenario.scenario import RULE_TABLE, StreamScenario
 from wmlab.streams.scenario.script import Action, AddReader
 
-FieldKind = Literal["duration", "whole", "real", "flag", "choice", "text", "yaml"]
+FieldKind = Literal["duration", "whole", "real", "flag", "choice", "text", "names", "yaml"]
 _KINDS_OF_TYPES: Final[Mapping[str, FieldKind]] = {
     "integer": "whole",
     "number": "real",
@@ -93,6 +86,8 @@ class Field:
                 return ""
             case "duration":
                 return duration_in_words(content)
+            case "names":
+                return ", ".join(content)
             case "yaml":
                 return dump_fragment(plain(content), one_line=True)
             case "real":
@@ -121,7 +116,7 @@ def parts_of(scenario: StreamScenario, section: str) -> tuple[Part, ...]:
         return ()
     if not isinstance(held, tuple):
         return (Part((name,), held, str(getattr(held, "name", name))),)
-    titles = [fault_in_words(entry) if name == "script" else str(entry.name) for entry in held]
+    titles = [fault_in_words(entry, WORDS) if name == "script" else str(entry.name) for entry in held]
     return tuple(Part((name, index), held[index], title) for index, title in enumerate(titles))
 
 
@@ -151,13 +146,6 @@ def fields_of(scenario: StreamScenario, part: Part) -> tuple[Field, ...]:
         first = Field(path=(*part.path, "kind"), label="Writes", help=about, kind="choice", value=kind, choices=kinds)
         return (first, *fields)
     return fields
-
-
-def label_of(owner: Any, field: str) -> str:
-    """What a field of a part is called in words: as the option that is offered of it, or by its own name."""
-    options = next((options for made, options in OPTIONS.items() if isinstance(owner, made)), ())
-    labels = {option.field: option.label for option in options}
-    return labels.get(field, field_in_words(field).capitalize())
 
 
 def value_at(scenario: Any, path: Location) -> Any:
@@ -218,9 +206,9 @@ def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Fi
                 yield from _fields(scenario, tagged, Option(field.name, field_in_words(field.name).capitalize(), ""))
         return
     if is_rule := name in options_of(made, RULE_TABLE):
-        empty = f"{value_in_words(name, getattr(in_effect, name))}, by the rules"
+        empty = f"{value_in_words(name, getattr(in_effect, name), WORDS)}, by the rules"
     else:
-        empty = option.empty or NONE_IN_WORDS.get(name, "none") if annotated.optional else ""
+        empty = option.empty or WORDS.empty.get(name, "none") if annotated.optional else ""
     choices = annotated.choices or (("yes", True), ("no", False)) if is_rule else annotated.choices
     names = names_of(scenario).get(name, ()) if annotated.kind == "text" and part.path[:1] == ("script",) else ()
     if names:
@@ -255,6 +243,8 @@ def _annotation(made: type, name: str) -> _Annotation:
     rules = known[0] if len(known) == 1 else {}
     choices = tuple((spaced(str(choice)), choice) for choice in rules.get("enum", ()))
     kind = _KINDS_OF_TYPES.get(rules.get("type", ""), "yaml")
+    if rules.get("type") == "array" and rules.get("items", {}).get("type") == "string":
+        kind = "names"
     if name.endswith("_ms") and kind in ("whole", "real"):
         kind = "duration"
     return _Annotation("tagged" if "discriminator" in described else kind, len(known) < len(forms), choices)

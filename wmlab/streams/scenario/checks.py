@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
+from wmlab.core.durations import duration_text
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, after_the_end, in_words, unknown
 from wmlab.core.words import exactly
@@ -63,7 +64,7 @@ def _writer_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         before = [client for moment, client in clients if moment < (action.at_ms, index)]
         message = _refusal(action, before[-1])
         if message is None and (action.at_ms, index) < start:
-            message = f"starts at {start[0]} (got {action.at_ms})"
+            message = f"starts at {duration_text(start[0])} (got {duration_text(action.at_ms)})"
         if message is not None:
             yield Problem(("script", index, "writer"), message)
         if isinstance(action, script.UpgradeWriter):
@@ -140,7 +141,8 @@ def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[st
             if readers[name] > 1:
                 yield Problem(("script", index, "reader"), f"another reader is called {name!r} too")
         elif name in joins and (action.at_ms, index) < joins[name]:
-            yield Problem(("script", index, "reader"), f"starts at {joins[name][0]} (got {action.at_ms})")
+            message = f"starts at {duration_text(joins[name][0])} (got {duration_text(action.at_ms)})"
+            yield Problem(("script", index, "reader"), message)
 
 
 def _group_problems(
@@ -152,7 +154,8 @@ def _group_problems(
     yield from unknown(("script", index, "group"), "group", named, names)
     starts_ms = max((part.starts_ms for part in groups if part.name == group), default=0)
     if action.at_ms <= starts_ms:
-        message = f"lies before or at the start of the readers, {starts_ms} (got {action.at_ms})"
+        got = duration_text(action.at_ms)
+        message = f"lies before or at the start of the readers, {duration_text(starts_ms)} (got {got})"
         yield Problem(("script", index, "at_ms"), message)
 
 
@@ -363,7 +366,8 @@ def _controller_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         for field in ("controller", "party"):
             joined = joins.get(getattr(action, field, ""))
             if joined is not None and (action.at_ms, index) < joined:
-                yield Problem(("script", index, field), f"starts at {joined[0]} (got {action.at_ms})")
+                message = f"starts at {duration_text(joined[0])} (got {duration_text(action.at_ms)})"
+                yield Problem(("script", index, field), message)
 
 
 def _transaction_problems(scenario: ScenarioFields) -> Iterator[Problem]:

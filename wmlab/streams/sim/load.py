@@ -21,6 +21,7 @@ import numpy as np
 from wmlab.core.errors import ScenarioError
 from wmlab.core.expression import number_by
 from wmlab.core.simulation import generator
+from wmlab.core.words import moment
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.noting import Compute, EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
@@ -193,7 +194,9 @@ class Backlog:
             return clock_ms
         time = self._time_by({"clock": clock_ms})
         if time is None:
-            raise ScenarioError(f"event_time is missing for clock {clock_ms}.", remedy="give every event a time.")
+            raise ScenarioError(
+                f"event_time is missing for clock {moment(clock_ms)}.", remedy="give every event a time."
+            )
         return time
 
     @property

@@ -1,6 +1,6 @@
-"""The options that the panel offers, by the part of a scenario to which they belong: their labels and limits.
+"""The options of a scenario that the panel offers and comparisons name: what they are called, and what they do.
 
-All else about an option comes from the annotation of its field, in `fields`. What is not offered is YAML.
+All else about an option comes from the annotation of its field, in `panel.fields`. What is not offered is YAML.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from wmlab.core.scenario_words import Vocabulary
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -18,7 +19,7 @@ class Option:
     """An option that the panel offers: its field, dotted if it is in an inner value, what it is called, what it does.
 
     `slider` is from where to where its slider goes, in ms for a duration; None: it has none. `empty` is what None
-    means, if that is not what `words.NONE_IN_WORDS` says.
+    means, if that is not what `WORDS.empty` says.
     """
 
     field: str
@@ -108,3 +109,27 @@ SECTIONS: Final[Mapping[str, str]] = {
     "Run": "",
 }
 """The sections of the form, each with the field of the scenario that its parts are in; the run is the scenario."""
+
+WORDS: Final = Vocabulary(
+    labels={owner: {option.field: option.label for option in options} for owner, options in OPTIONS.items()},
+    empty={
+        "note_every_ms": "never",
+        "restart_after_ms": "never",
+        "offline_after_ms": "never",
+        "recreate_after_ms": "never",
+        "for_ms": "to the end",
+        "rate_per_s": "no limit",
+        "point": "at once",
+        "seal_every_ms": "all at once",
+        "open_ms": "until the next one",
+        "start_delay_ms": "as the controllers",
+        "transaction": "the oldest open one",
+        "checkpoint": "the last one",
+        "stream": "the first one",
+        "group": "the only one",
+        "position": "its own",
+        "cut": "all that is written",
+    },
+    untitled=frozenset({"stream", "controllers", "network"}),
+)
+"""The words of scenarios of streams."""
