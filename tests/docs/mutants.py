@@ -33,13 +33,24 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pytest
 
 import wmlab as wm
-from tests.docs.names import DOCUMENTS, INVARIANT, ROOT, Row, in_backticks, names_for, parsed, rows
+from tests.docs.names import (
+    DOCUMENTS,
+    INVARIANT,
+    ROOT,
+    Row,
+    in_backticks,
+    mentions,
+    names_for,
+    parsed,
+    rows,
+    source_of_test,
+)
 from wmlab.core import scenario_file
 from wmlab.core.invariants import Invariant
 from wmlab.core.simulation import Journal
@@ -51,10 +62,11 @@ MODELS: Final = ("wmlab.streams.model", "wmlab.dataflow.model", "wmlab.progress.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mutant:
-    """A feature by its name on the page, and what takes it away from this process."""
+    """A feature, what takes it away from this process, and its name as the page quotes it."""
 
     name: str
     apply: Callable[[], None]
+    quoted: str
 
 
 def features(row: Row) -> Iterator[Mutant]:
@@ -63,31 +75,32 @@ def features(row: Row) -> Iterator[Mutant]:
     for quoted in in_backticks(row.cells[2]):
         file, name, options = parsed(quoted)
         if file.endswith(".py"):
-            yield Mutant(quoted, functools.partial(remove_rule, file, name))
+            yield Mutant(quoted, functools.partial(remove_rule, file, name), quoted)
         elif file:
-            yield Mutant(quoted, functools.partial(refuse_file, file))
+            yield Mutant(quoted, functools.partial(refuse_file, file), quoted)
         elif INVARIANT.fullmatch(name):
-            yield Mutant(name, functools.partial(drop_findings, document, name))
+            yield Mutant(name, functools.partial(drop_findings, document, name), quoted)
         elif options:
-            yield from features_of_options(names_for(document)[name], name, options)
+            for called, apply in without_options(names_for(document)[name], name, options):
+                yield Mutant(called, apply, quoted)
         else:
-            yield Mutant(name, functools.partial(remove_name, names_for(document)[name], name))
+            yield Mutant(name, functools.partial(remove_name, names_for(document)[name], name), quoted)
 
 
-def features_of_options(target: Any, name: str, options: Mapping[str, str]) -> Iterator[Mutant]:
-    """A mutant for each option of a class, with each value that it may have instead, or for each argument of a verb."""
+def without_options(target: Any, name: str, options: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], None]]]:
+    """For each option of a class, with each value that it may have instead, or each argument of a verb: its mutant."""
     for option, text in options.items():
         if inspect.isclass(target):
             for value in other_values(target, option, text):
-                yield Mutant(f"{name}({option} is {value!r})", functools.partial(force_option, target, option, value))
+                yield f"{name}({option} is {value!r})", functools.partial(force_option, target, option, value)
         else:
-            yield Mutant(f"{name} without {option}", functools.partial(drop_argument, name, option))
+            yield f"{name} without {option}", functools.partial(drop_argument, name, option)
 
 
 def remove_name(target: Any, name: str) -> None:
     """Take away what a name without options stands for."""
     if isinstance(target, pa.Schema):
-        read_tables_as({name: lambda table: table.slice(0, 0)})
+        read_table_as(name, lambda table: table.slice(0, 0))
     elif isinstance(target, pa.Field):
         forget_column(*name.split("."))
     elif places := places_of(target):
@@ -104,18 +117,19 @@ def refuse(*_: object, **__: object) -> None:
     raise AssertionError("this class is gone")
 
 
-def read_tables_as(readings: Mapping[str, Callable[[pa.Table], pa.Table]]) -> None:
-    """Let tables of recordings read as what functions make of them."""
+def read_table_as(name: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Let a table of all recordings read as what a function makes of it."""
     whole, in_parts = RecordedTables.__getitem__, RecordedTables.chunks
 
-    def read(name: str, table: pa.Table) -> pa.Table:
-        return readings[name](table) if name in readings else table
+    def read(tables: RecordedTables, asked: str) -> pa.Table:
+        return change(whole(tables, asked)) if asked == name else whole(tables, asked)
 
-    def chunks(tables: RecordedTables, name: str, names: Sequence[str]) -> Iterator[pa.Table]:
-        return (read(name, part) for part in in_parts(tables, name, names))
+    def read_in_parts(tables: RecordedTables, asked: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        parts = in_parts(tables, asked, columns)
+        return map(change, parts) if asked == name else parts
 
-    RecordedTables.__getitem__ = lambda tables, name: read(name, whole(tables, name))  # type: ignore[method-assign]
-    RecordedTables.chunks = chunks  # type: ignore[method-assign]
+    RecordedTables.__getitem__ = read  # type: ignore[method-assign]
+    RecordedTables.chunks = read_in_parts  # type: ignore[method-assign]
 
 
 def forget_column(table: str, column: str) -> None:
@@ -141,7 +155,7 @@ def forget_column(table: str, column: str) -> None:
         return row
 
     Journal.write = write_row  # type: ignore[method-assign]
-    read_tables_as({table: without})
+    read_table_as(table, without)
 
 
 def drop_findings(document: str, name: str) -> None:
@@ -179,6 +193,7 @@ def other_values(part: Any, option: str, text: str) -> list[Any]:
     open, each of the values that it can have.
     """
     field = next(field for field in dataclasses.fields(part) if field.name == option)
+    annotation = get_type_hints(part, include_extras=True)[option]
     tables = [values for kind in SCENARIOS for base, values in kind.rule_table.items() if issubclass(part, base)]
     by_rules = next((values[option] for values in tables if option in values), ())
     candidates = [*by_rules[::-1]]
@@ -186,7 +201,7 @@ def other_values(part: Any, option: str, text: str) -> list[Any]:
         candidates.append(field.default)
     if field.default_factory is not dataclasses.MISSING:
         candidates.append(field.default_factory())
-    choices = [*by_rules, *_choices(field.type)]
+    choices = [*by_rules, *_choices(annotation)]
     candidates += choices
     if text == "...":
         return list(dict.fromkeys(candidates)) or [1]
@@ -194,10 +209,10 @@ def other_values(part: Any, option: str, text: str) -> list[Any]:
 
 
 def _choices(annotation: Any) -> list[Any]:
-    """The values of a `Literal` somewhere in an annotation."""
-    if get_origin(annotation) is Literal:
-        return [*get_args(annotation)]
-    return [choice for inner in get_args(annotation) for choice in _choices(inner)]
+    """The values of a `Literal` or of `bool` somewhere in an annotation."""
+    inside = _inside(annotation)
+    literals = [choice for each in inside if get_origin(each) is Literal for choice in get_args(each)]
+    return [*literals, *([True, False] if bool in inside else [])]
 
 
 @functools.cache
@@ -218,10 +233,13 @@ def _read_as(owner: Any, field: str, read: Callable[[Any], Any]) -> None:
 
 def places_of(target: Any) -> list[tuple[type, str]]:
     """The scenarios that take an action or a fault of that class, each with the field for it."""
-    fields = [
-        (kind, field) for kind in SCENARIOS for field in dataclasses.fields(kind) if field.name in ("script", "faults")
+    annotations = [(kind, get_type_hints(kind, include_extras=True)) for kind in SCENARIOS]
+    return [
+        (kind, field)
+        for kind, by_field in annotations
+        for field in ("script", "faults")
+        if target in _inside(by_field.get(field))
     ]
-    return [(kind, field.name) for kind, field in fields if target in _inside(field.type)]
 
 
 def _inside(annotation: Any) -> list[Any]:
@@ -323,22 +341,26 @@ def failed_tests(mutant: Mutant, tests: Iterable[str]) -> frozenset[str]:
 
 
 class _Failures:
-    """A plugin of pytest that notes which tests fail, by the name on the page."""
+    """A plugin of pytest that notes which tests fail, by the name on the page, and which files cannot be imported."""
 
     def __init__(self) -> None:
-        self.failed: set[str] = set()
+        self.tests: set[str] = set()
+        self.files: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.failed.add(report.nodeid.removeprefix("tests/").partition("[")[0])
+            self.tests.add(report.nodeid.removeprefix("tests/").partition("[")[0])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.failed.add(report.nodeid.removeprefix("tests/"))
+            self.files.add(report.nodeid.removeprefix("tests/"))
 
 
 def _run(mutant: Mutant, tests: list[str]) -> list[str]:
-    """The tests that fail in this process, which has no output."""
+    """The tests that fail in this process, which has no output.
+
+    Of a file that cannot be imported those fail that mention what is gone.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -351,9 +373,15 @@ def _run(mutant: Mutant, tests: list[str]) -> list[str]:
     for file in sorted({test.partition("::")[0] for test in tests}):
         of_file = [f"tests/{test}" for test in tests if test.partition("::")[0] == file]
         outcome = pytest.main([*options, *of_file], plugins=[failures])
-        if outcome != pytest.ExitCode.OK and not any(test.startswith(file) for test in failures.failed):
+        noticed = file in failures.files or any(test.startswith(file) for test in failures.tests)
+        if outcome != pytest.ExitCode.OK and not noticed:
             raise RuntimeError(f"pytest ends with {outcome}.")
-    return [test for test in tests if {test, test.partition("::")[0]} & failures.failed]
+    return [
+        test
+        for test in tests
+        if test in failures.tests
+        or (test.partition("::")[0] in failures.files and mentions(source_of_test(test) or "", mutant.quoted))
+    ]
 
 
 def mistakes(page: Iterable[Row]) -> dict[str, list[str]]:

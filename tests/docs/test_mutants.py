@@ -20,7 +20,7 @@ from tests.docs.names import in_backticks
 chosen = [row for row in page() if "closest=True" in row.cells[2] or "committer" in row.cells[2]]
 tests = [test for row in chosen for test in in_backticks(row.cells[4])]
 assert len(chosen) == 2, chosen
-assert failed_tests(Mutant("nothing", lambda: None), tests) == frozenset(), "they pass as wmlab is"
+assert failed_tests(Mutant("nothing", lambda: None, ""), tests) == frozenset(), "they pass as wmlab is"
 assert mistakes(chosen) == {}
 """
 NEEDLESS = """

@@ -102,7 +102,8 @@ def test_automatic_noting_as_a_switch_of_the_stream_holds_for_all_its_writers():
 
 @pytest.mark.parametrize("where", ["stream", "writer"])
 def test_a_transactional_writer_that_notes_automatically_notes_its_clock_at_every_commit(where):
-    on_stream, on_writer = ({"automatically_note_time": where == place} for place in ("stream", "writer"))
+    automatic = {"automatically_note_time": True}
+    on_stream, on_writer = (automatic if where == place else {} for place in ("stream", "writer"))
     world = run(
         stream=Stream(**on_stream),
         writers=[txn_writer(clock=Clock(skew_ms=-300), open_ms=1_000, **on_writer)],
