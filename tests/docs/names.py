@@ -1,4 +1,4 @@
-"""Names of wmlab on the pages of the documentation: the rows in which they stand, and the objects that they name.
+"""Names of wmlab on the pages of the documentation: the rows, the objects that they name, and texts that mention them.
 
 A name in backticks is one of these: a class with options, `Stream(segments=...)`; `recording.` with a verb; `chart.`,
 `script.` or `paper.` with a name of that namespace; a table or `table.column` of a recording; an invariant, `I6`; a
@@ -7,8 +7,10 @@ file, or a rule or scenario in it as `path::name`.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -108,3 +110,69 @@ def exists(document: str, text: str) -> bool:
         return (ROOT / file).is_file() and (not name or bool(re.search(definition, (ROOT / file).read_text())))
     names = names_for(document)
     return name in names and (not options or options.keys() <= inspect.signature(names[name]).parameters.keys())
+
+
+def mentions(text: str, quoted: str) -> bool:
+    """Whether a text has what is quoted: its name without options, or else the options, with the values they have."""
+    file, name, options = parsed(quoted)
+    if file:
+        return bool(re.search(rf"\b{name or Path(file).stem}\b", text))
+    words = [word for option, value in options.items() for word in (option, *re.findall(r"\w+", value))]
+    if not words:
+        steps = name.split(".")
+        words = steps[-1:] if steps[0] in ("recording", "script", "chart") else steps
+    snake = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower() for word in words]
+    return all(re.search(rf"\b({word}|{kind})\b", text) for word, kind in zip(words, snake, strict=True))
+
+
+def source_of_test(named: str) -> str | None:
+    """The source of a test with the functions and values of its file that it uses; of a vector the case itself."""
+    path, _, name = named.partition("::")
+    file = ROOT / "tests" / path
+    if not file.is_file():
+        return None
+    if path == "conformance/test_vectors.py":
+        return case_of_vectors(name)
+    source = file.read_text()
+    found: dict[str, str] = {}
+    waiting = [name] if name else [one for one in definitions(source) if one.startswith("test_")]
+    while waiting:
+        used = waiting.pop()
+        if used not in found and used in definitions(source):
+            found[used] = definitions(source)[used]
+            waiting += re.findall(r"\w+", found[used])
+    return "\n".join(found.values()) if name in found or (found and not name) else None
+
+
+@functools.cache
+def definitions(source: str) -> dict[str, str]:
+    """The functions, classes and values of a module by name, each with its decorators."""
+    lines, found = source.splitlines(), {}
+    for node in ast.parse(source).body:
+        decorators = getattr(node, "decorator_list", [])
+        text = "\n".join(lines[min([node.lineno, *(one.lineno for one in decorators)]) - 1 : node.end_lineno])
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = text
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name.id: text for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return found
+
+
+def case_of_vectors(name: str) -> str | None:
+    """The case of the vectors with that name or id, if it is one that is run."""
+    from tests.conformance.test_vectors import runs_in
+
+    for file in sorted((ROOT / "tests" / "conformance" / "vectors").glob("*.json")):
+        if name and any(run == name or run.startswith(f"{name}-") for run, _ in runs_in(file)):
+            return "\n".join(json.dumps(case) for case in named_in(json.loads(file.read_text()), name))
+    return None
+
+
+def named_in(content: object, name: str) -> list[object]:
+    """The objects somewhere in JSON that have this name or id."""
+    if isinstance(content, list):
+        return [found for part in content for found in named_in(part, name)]
+    if not isinstance(content, dict):
+        return []
+    return [content] if name in (content.get("name"), content.get("id")) else named_in([*content.values()], name)

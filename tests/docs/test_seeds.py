@@ -2,24 +2,34 @@
 
 A row quotes names of wmlab: a class with options, an action, a verb of a recording, a chart, a table or `table.column`,
 an invariant, a rule as `path::name`, a scenario file. All of them must exist. The code of the notebooks, with the
-scenario files that they load, must use all but the rules; a notebook that runs `check` shows the invariants. The source
-of each test, with what it uses of its own file, must have at least one of them. A text in quotation marks must stand in
-the stored outputs of the notebook.
+scenario files that they load, must use all of them but two kinds. An invariant must stand in the stored outputs, and so
+must a text in quotation marks. A rule is used only if it is a public name as well, `flow.AGAIN`. The source of each
+test, with what it uses of its own file, must have at least one of the names.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conformance.test_vectors import runs_in
-from tests.docs.names import INVARIANT, ROOT, Row, exists, in_backticks, parsed, rows
+from tests.docs.names import (
+    INVARIANT,
+    ROOT,
+    Row,
+    exists,
+    in_backticks,
+    mentions,
+    parsed,
+    public_names,
+    rows,
+    source_of_test,
+)
 
 ROWS = rows((ROOT / "docs" / "seeds.md").read_text())
 
@@ -47,8 +57,19 @@ def not_shown(notebooks: str, quoted: list[str]) -> list[str]:
     code = code_of_notebooks(notebooks)
     if code is None:
         return [f"there is no notebook {notebooks}"]
-    shown = [name for name in quoted if "::" not in name and not (INVARIANT.fullmatch(name) and "check(" in code)]
-    return [f"notebook {notebooks} has no {name}" for name in shown if not mentions(code, name)]
+    outputs = outputs_of_notebooks(notebooks)
+    to_show = {name: code for name in quoted if "::" not in name or is_public(name)}
+    to_show |= {name: outputs for name in quoted if INVARIANT.fullmatch(name)}
+    return [f"notebook {notebooks} has no {name}" for name, text in to_show.items() if not mentions(text, name)]
+
+
+def is_public(rule: str) -> bool:
+    """Whether a user can write the name of a rule, as that of a member of a namespace."""
+    file, name, _ = parsed(rule)
+    value = vars(import_module(file.removesuffix(".py").replace("/", "."))).get(name)
+    return value is not None and any(
+        public is value for dotted, public in public_names().items() if dotted.endswith(f".{name}")
+    )
 
 
 def not_tested(tests: list[str], quoted: list[str]) -> list[str]:
@@ -60,19 +81,6 @@ def not_tested(tests: list[str], quoted: list[str]) -> list[str]:
         elif not any(mentions(source, name) for name in quoted):
             wrong.append(f"{test} has none of {', '.join(quoted)}")
     return wrong
-
-
-def mentions(text: str, quoted: str) -> bool:
-    """Whether a text has what is quoted: its name without options, or else the options, with the values they have."""
-    file, name, options = parsed(quoted)
-    if file:
-        return bool(re.search(rf"\b{name or Path(file).stem}\b", text))
-    words = [word for option, value in options.items() for word in (option, *re.findall(r"\w+", value))]
-    if not words:
-        steps = name.split(".")
-        words = steps[-1:] if steps[0] in ("recording", "script", "chart") else steps
-    snake = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower() for word in words]
-    return all(re.search(rf"\b({word}|{kind})\b", text) for word, kind in zip(words, snake, strict=True))
 
 
 @functools.cache
@@ -112,57 +120,6 @@ def outputs_of_notebooks(named: str) -> str:
         output for file in notebooks_named(named) or () for cell in code_cells(file) for output in cell["outputs"]
     ]
     return "\n".join("".join(output.get("text") or output.get("data", {}).get("text/plain", "")) for output in outputs)
-
-
-def source_of_test(named: str) -> str | None:
-    """The source of a test with the functions and values of its file that it uses; of a vector the case itself."""
-    path, _, name = named.partition("::")
-    file = ROOT / "tests" / path
-    if not file.is_file():
-        return None
-    if path == "conformance/test_vectors.py":
-        return case_of_vectors(name)
-    source = file.read_text()
-    found: dict[str, str] = {}
-    waiting = [name] if name else [one for one in definitions(source) if one.startswith("test_")]
-    while waiting:
-        used = waiting.pop()
-        if used not in found and used in definitions(source):
-            found[used] = definitions(source)[used]
-            waiting += re.findall(r"\w+", found[used])
-    return "\n".join(found.values()) if name in found or (found and not name) else None
-
-
-@functools.cache
-def definitions(source: str) -> dict[str, str]:
-    """The functions, classes and values of a module by name, each with its decorators."""
-    lines, found = source.splitlines(), {}
-    for node in ast.parse(source).body:
-        decorators = getattr(node, "decorator_list", [])
-        text = "\n".join(lines[min([node.lineno, *(one.lineno for one in decorators)]) - 1 : node.end_lineno])
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found[node.name] = text
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {name.id: text for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    return found
-
-
-def case_of_vectors(name: str) -> str | None:
-    """The case of the vectors with that name or id, if it is one that is run."""
-    for file in sorted((ROOT / "tests" / "conformance" / "vectors").glob("*.json")):
-        if name and any(run == name or run.startswith(f"{name}-") for run, _ in runs_in(file)):
-            return "\n".join(json.dumps(case) for case in named_in(json.loads(file.read_text()), name))
-    return None
-
-
-def named_in(content: object, name: str) -> list[object]:
-    """The objects somewhere in JSON that have this name or id."""
-    if isinstance(content, list):
-        return [found for part in content for found in named_in(part, name)]
-    if not isinstance(content, dict):
-        return []
-    return [content] if name in (content.get("name"), content.get("id")) else named_in([*content.values()], name)
 
 
 def test_what_a_row_names_exists_is_shown_and_is_tested() -> None:
@@ -212,6 +169,8 @@ WRONG = [
     ("NebulaStream", "`Join`", "08", PLAN + "no_such_test", "there is no test"),
     ("NebulaStream", "`Join`", "99", PLAN + "a_join_fires_once_both_sides_allow", "there is no notebook"),
     ("NebulaStream", "`Source(disorder_ms=...)`", "07", NUMBERS, "notebook 07 has no"),
+    ("Pravega", "`I7`", "05", SIM + "noting.py", "notebook 05 has no I7"),
+    ("Hazelcast Jet", "`wmlab/dataflow/model/transform.py::AGAIN`", "08", ITEMS, "notebook 08 has no wmlab"),
     ("Pravega", '`script.DuplicateWriter` "write conflict"', "06", SIM + "noting.py", "the outputs of notebook 06"),
 ]
 """Rows as the page once had them, or nearly, and what is wrong with each."""

@@ -57,6 +57,11 @@ def test_what_the_text_has_otherwise_is_named() -> None:
     assert "out: wm(10), but the text has out: wm(12)" in repr(answer)
 
 
+def test_an_idle_message_counts_for_all_keys() -> None:
+    answer = wm.paper.coalesce("in: wm(0, 5)  in: wm(0, 6, key=1)  in: idle(1)")
+    assert [row.out for row in answer] == ["", "", "out: wm(5)  out: wm(6, key=1)"]
+
+
 def test_a_watermark_ends_the_idleness_for_all_keys_by_the_document_and_for_its_own_as_implemented() -> None:
     text = "in: wm(0, 5)  in: wm(1, 9)  in: idle(0)  in: wm(0, 6, key=1)  in: wm(1, 12)"
     assert [row.out for row in wm.paper.coalesce(text)] == ["", "out: wm(5)", "out: wm(9)", "", ""]

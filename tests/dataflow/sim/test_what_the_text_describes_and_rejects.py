@@ -86,6 +86,59 @@ def test_grouped_times_cost_a_look_at_every_group() -> None:
     assert rows(without, "vertices", vertex="count")[0]["keys"] == [(0, "end")]
 
 
+@pytest.mark.parametrize("column", ["t", "u"])
+def test_the_time_in_the_column_of_a_window_drives_it_and_the_other_time_is_dropped(column: str) -> None:
+    times = [flow.EventTime("t"), flow.EventTime("u", key=1, lag_ms=90)]
+    run = line(source("s", (), rows=PAIRS, columns=["t", "u"], times=times), count(column=column))
+    driving = [row[("t", "u").index(column)] for row in PAIRS]
+    counted = {row["end"]: row["n"] for row in results(run)}
+    assert counted == {end: sum(end - 100 <= time < end for time in driving) for end in counted}
+    assert len(counted) > 5
+    keys = {row["key"] for row in queue_between(run, "count", "out") if row["kind"] == "watermark"}
+    assert keys == {("t", "u").index(column)}
+
+
+def test_a_window_emits_what_a_watermark_completes_before_that_watermark() -> None:
+    window = flow.Window("count", 100, column="t", aggregates={"n": "count()"})
+    run = line(source("s", range(0, 500, 20)), window)
+    ends, promised = [], -1
+    for item in queue_between(run, "count", "out"):
+        if item["kind"] == "watermark":
+            assert all(end <= item["value"] for end in ends)
+            ends, promised = [], item["value"]
+        else:
+            ends.append(json.loads(item["row"])["end"])
+            assert promised < ends[-1]
+    assert promised == 480
+    assert len(results(run)) == 4
+
+
+STEPS = {
+    "a filter": lambda: flow.Filter("step", "t < 0"),
+    "a flat map": lambda: flow.FlatMap("step", select=[{"t": "t"}, {"t": "t + 1"}]),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_forwards_every_watermark_whatever_it_makes_of_the_rows(name: str) -> None:
+    run = line(source("s", range(0, 100, 10)), STEPS[name]())
+    assert marks(run, "step", "out") == marks(run, "s", "step") == list(range(0, 100, 10))
+    assert len(results(run)) == {"a filter": 0, "a flat map": 20}[name]
+
+
+def test_a_merge_forwards_a_key_of_all_its_inputs_and_never_one_of_a_single_input() -> None:
+    """Source: "Keyed watermark support", Changes to union/merge processor."""
+
+    def merged(key: int) -> dict[int, list[int]]:
+        times = [flow.EventTime("t", key=key)]
+        inputs = [source("a", range(0, 100, 20)), source("b", range(10, 110, 20), times=times)]
+        run = recorded([*inputs, flow.Merge("both")], ["a -> both -> out", "b -> both"], jitter_ms=0.0)
+        return {each: marks(run, "both", "out", key=each) for each in (0, 1)}
+
+    assert merged(key=0) == {0: [*range(0, 90, 10)], 1: []}
+    assert merged(key=1) == {0: [], 1: []}
+
+
 BOTH = [flow.EventTime("t"), flow.EventTime("u", key=1)]
 
 

@@ -45,6 +45,15 @@ def in_windows(world) -> int:
     return sum(row["records"] for row in rows(world, "windows_fired"))
 
 
+@pytest.mark.parametrize(("count", "lost", "longest"), [(5, [], 5), (6, [4], 3), (6, [2, 5], 1)])
+def test_a_run_shows_the_three_rows_of_the_table_of_the_document(count, lost, longest) -> None:
+    one = query(source("s", times_ms=[100 * n for n in range(count)], buffer_records=1))
+    world = run(queries=[one], script=[LoseBuffer("s", number) for number in lost])
+    seen = sorted(rows(world, "buffers", operator="build"), key=lambda row: row["arrival"])
+    assert {row["sequence"] for row in seen} == {*range(1, count + 1)} - {*lost}
+    assert seen[-1]["reached_prefix"] == longest
+
+
 @PLAIN_OR_CHUNKED
 def test_what_is_lost_stops_time_until_the_end(queries, chunk) -> None:
     world = run(queries=queries, script=[LoseBuffer("a", 20, chunk=chunk)])

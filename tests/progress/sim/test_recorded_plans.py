@@ -46,6 +46,23 @@ def test_sequence_numbers_of_each_origin_begin_at_1_and_have_no_gaps() -> None:
         assert found == list(range(1, len(found) + 1)), origin
 
 
+def test_the_global_watermark_of_a_run_is_the_least_of_the_local_ones() -> None:
+    arrivals = sorted(rows(run(), "buffers", operator="build"), key=lambda row: row["arrival"])
+    local: dict[int, int | None] = {1: None, 2: None}
+    for row in arrivals:
+        local[row["origin"]] = row["reached_local"]
+        assert row["reached"] == (None if None in local.values() else min(local.values()))
+    assert arrivals[-1]["reached"] > 9_000
+
+
+def test_in_the_stored_plan_a_window_reads_the_progress_of_a_join() -> None:
+    recording = PlanScenario.load(SCENARIOS / "progress_meetings.yaml").record()
+    read = [row for row in recording.table("buffers").to_pylist() if row["operator"] == "build-2"]
+    assert {(row["emitter"], row["origin"]) for row in read} == {("build", 3)}
+    fired = {(row["operator"], row["origin"]) for row in recording.table("windows_fired").to_pylist()}
+    assert fired == {("build", 3), ("build-2", 4)}
+
+
 def test_a_silent_source_is_declared_all_the_same() -> None:
     buffers = record(scenario(script=[SilenceSource("b")])).table("buffers")
     alone = ProgressRecording.from_tables({"buffers": buffers}, name="alone")

@@ -45,7 +45,8 @@ def test_every_controller_takes_notes_and_one_runs_the_cycle():
     takers = Counter(world.column("writer_marks", "controller"))
     assert set(takers) == {"controller-0", "controller-1", "controller-2"}
     assert max(takers.values()) - min(takers.values()) <= 2
-    assert len(set(world.column("cycles", "controller"))) == 1
+    (leader,) = set(world.column("cycles", "controller"))
+    assert leader in takers
 
 
 @pytest.mark.parametrize("contact", ["round_robin", "random", "sticky"])

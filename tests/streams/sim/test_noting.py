@@ -102,7 +102,8 @@ def test_automatic_noting_as_a_switch_of_the_stream_holds_for_all_its_writers():
 
 @pytest.mark.parametrize("where", ["stream", "writer"])
 def test_a_transactional_writer_that_notes_automatically_notes_its_clock_at_every_commit(where):
-    on_stream, on_writer = ({"automatically_note_time": where == place} for place in ("stream", "writer"))
+    automatic = {"automatically_note_time": True}
+    on_stream, on_writer = (automatic if where == place else {} for place in ("stream", "writer"))
     world = run(
         stream=Stream(**on_stream),
         writers=[txn_writer(clock=Clock(skew_ms=-300), open_ms=1_000, **on_writer)],
@@ -213,6 +214,19 @@ def test_a_promise_that_a_writer_does_not_keep_makes_late_events(kept, broken):
 WALL = clocked()
 
 
+def test_a_time_that_does_not_advance_is_refused_by_the_document_and_stored_as_implemented():
+    """PDP-33, "Metadata": "updated only if a new update strictly advances time"."""
+    outcomes = {}
+    for rule in ("design", "implementation"):
+        notes = [noted(1_000, "a", 10), noted(2_000, "a", 10), noted(3_000, "a", 9), noted(4_000, "a", 11)]
+        world = scripted(*notes, writers="a", timeout_ms=9_000, stream={"note_rule": rule})
+        outcomes[rule] = world.column("writer_marks", "outcome")
+    assert outcomes == {
+        "design": ["success", "invalid time", "invalid time", "success"],
+        "implementation": ["success", "success", "invalid time", "success"],
+    }
+
+
 def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused():
     """Row W17: partitioned, replaced, and back: its old notes are refused, and every mark is of one process whole."""
     cut = script.Partition(at_ms=5_500, a="w", b="controllers", for_ms=6_000, calls="held")
@@ -261,6 +275,8 @@ def test_w21_all_that_join_before_the_first_watermark_count_at_the_first_cycle()
     first = world.rows("watermarks")[0]
     assert set(first["writers"]) == {writer.name for writer in writers}
     assert first["lower"] == first["writers"]["w8"] < 0
+    emitting = world.rows("cycles", outcome="emitted")[0]
+    assert emitting["participating"] == [writer.name for writer in writers]
 
 
 def test_w21_old_times_that_join_later_hold_the_stream_until_they_time_out():

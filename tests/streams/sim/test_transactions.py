@@ -112,7 +112,8 @@ def test_a_lost_merge_reply_is_replaced_by_the_length_of_the_segment():
     first, late = calm.txns()["t-1"], lossy.txns()["t-1"]
     assert late["committed_ms"] == first["committed_ms"] + 800
     assert late["position"][0] > first["position"][0]
-    for world in (calm, lossy):
+    for world, txn in ((calm, first), (lossy, late)):
+        assert [row["position"] for row in world.rows("writer_marks", txn="t-1")] == [txn["position"]]
         world.assert_merged_once()
         assert world.late_events() == 0
 
@@ -152,6 +153,7 @@ def test_the_request_to_commit_carries_the_writer_id_and_the_time(fields, says, 
     for row, (name, txn) in zip(requests, world.txns(state="committed").items(), strict=False):
         assert row["content"] == f"{name}: {says.format(time=txn['time'])}"
         assert row["bytes"] == 8 + 8 + 5 + more_bytes
+        assert txn["writer"] == "t"
     assert [row["content"] for row in replies] == [row["content"].partition(":")[0] for row in requests] != []
 
 
