@@ -24,10 +24,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError, UnknownNameError, WmlabError, unknown_attribute
 from wmlab.core.storage import Manifest, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
-from wmlab.core.words import grouped, shown
+from wmlab.core.words import grouped, is_instant, moment, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -292,6 +293,39 @@ def the_only(
         f"The recording {recording.name!r} has {has}; its {nouns}: {', '.join(names) or 'none'}.",
         remedy=f"name one of them with {option}=..." if names else "ask a recording in which something happened.",
     )
+
+
+def planned_span(recording: Recording) -> tuple[int, int] | None:
+    """From when to when the scenario of a run was to last (clock, ms); None for a recording without one."""
+    scenario = recording.scenario
+    if scenario is None or "duration_ms" not in scenario:
+        return None
+    start_ms = int(scenario.get("start_ms", 0))
+    return start_ms, start_ms + int(scenario["duration_ms"])
+
+
+def moment_of_run(recording: Recording, at_ms: int | str, *, last_ms: int | None = None) -> int:
+    """A moment of a run in ms of the clock, read by `the_moment`.
+
+    A run lasts from the start to the end of its scenario, however early it was complete or failed; or to `last_ms`, the
+    last moment recorded, if what had begun was finished after that. Raises `RecordingError` for anything but a moment,
+    and for one outside the run. A recording without a scenario admits any moment.
+    """
+    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
+    planned = planned_span(recording)
+    if planned is None:
+        return at_ms
+    begin_ms, end_ms = planned
+    if last_ms is not None:
+        end_ms = max(end_ms, last_ms)
+    if not begin_ms <= at_ms <= end_ms:
+        dated = is_instant([begin_ms]) and not is_instant([at_ms])
+        counted = " A number counts from 1970, and a text such as '90s' from the start." if dated else ""
+        raise RecordingError(
+            f"{moment(at_ms)} is outside the run, which lasts from {moment(begin_ms)} to {moment(end_ms)}.{counted}",
+            remedy="give a moment of the run.",
+        )
+    return at_ms
 
 
 def recorded(
