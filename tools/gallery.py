@@ -194,6 +194,7 @@ found = wm.strategy.compare(log, [*bounded, wm.strategy.ConformalWatermark(0.01)
         (
             Entry("wm.strategy.chart.writers", "wm.strategy.chart.writers(log)"),
             Entry("wm.strategy.chart.lateness_curve", "wm.strategy.chart.lateness_curve(found)"),
+            Entry("wm.strategy.chart.idleness", "wm.strategy.chart.idleness(wm.strategy.idleness(log))"),
             Entry("wm.strategy.chart.lag", "wm.strategy.chart.lag(found)"),
             Entry(
                 "wm.strategy.chart.uncertainty",

@@ -18,7 +18,7 @@ from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.candidates import Candidates, OpenBound
 from wmlab.strategies.clocks import in_two_digits
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.idle_timeouts import idle_costs, idle_costs_text
+from wmlab.strategies.idle_timeouts import idleness
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
@@ -152,9 +152,9 @@ def test_of_devices_that_are_cut_off_now_and_then_the_least_over_them_is_advised
     assert isinstance(advice.strategy, PerWriterMinimum)
     idle_ms = advice.strategy.idle_ms
     assert idle_ms is not None
-    (costs,) = idle_costs(log, idle_ms, advice.strategy.bound).to_dict("records")
-    assert advice.idleness == advice.to_dict()["idleness"] == costs
-    assert f"its idle timeout {idle_costs_text(costs)}" in advice.sentence
+    assert advice.idleness.to_dict() == idleness(log, advice.strategy.bound).to_dict()
+    assert f"its idle timeout {advice.idleness.does(idle_ms)}" in advice.sentence
+    assert advice.to_dict()["idleness"]["late"] == advice.idleness.late(idle_ms)
     constant = advice.judged[0]
     assert isinstance(constant.strategy, BoundedOutOfOrderness)
     assert constant.lag_p50_ms is not None

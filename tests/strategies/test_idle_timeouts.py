@@ -1,22 +1,27 @@
-"""The cost of an idle timeout, against its definition moment by moment."""
+"""The cost of every idle timeout at once: exact against a run of each."""
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.strategies.logs import ordered
 from tests.strategies.model.logs import logs, trace
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ChartError, ModelError
+from wmlab.strategies import charts
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.idle_timeouts import IDLE_COSTS, idle_costs, idle_costs_text
+from wmlab.strategies.idle_timeouts import idleness
 from wmlab.strategies.model.engines import RisingWave
 from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.strategy import Record, run
-from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.model.writers import Minimum, PerWriterMinimum
 
 records_of = st.one_of(logs(times=40, gap_ms=6), logs(times=60, gap_ms=9, live=True, writers="abcdef")).filter(bool)
-TIMEOUTS = (1, 3, 7, 20, 99)
+timeouts = st.integers(1, 60)
 
 
 def late_rows(strategy, records):
@@ -28,35 +33,63 @@ def late_rows(strategy, records):
 
 
 @settings(max_examples=60)
-@given(records_of, st.sampled_from([0, 0, 3, 20]))
-def test_late_because_of_a_timeout_are_the_records_that_are_in_time_without_one(records, bound):
-    without = late_rows(PerWriterMinimum(bound), records)
-    costs = idle_costs(trace(records), TIMEOUTS, bound)
-    for timeout, count in zip(costs["timeout_ms"], costs["late"], strict=True):
-        late = late_rows(RisingWave(bound, timeout), records)
+@given(records_of, st.sampled_from([0, 0, 3, 20]), st.sampled_from(["writer", "key"]), st.integers(0, 3))
+def test_the_late_records_of_every_timeout_are_those_of_its_run(records, bound, by, keys):
+    keyed = [record._replace(key=f"k{record.event_time % (keys + 1)}") for record in records]
+    found = idleness(trace(keyed), bound, by)
+    inputs = [record._replace(writer=getattr(record, by)) for record in keyed]
+    without = late_rows(PerWriterMinimum(bound), inputs)
+    assert found.late_anyway == len(without)
+    for timeout in (1, 3, 7, 20, 99):
+        late = late_rows(RisingWave(bound, timeout), inputs)
         assert without <= late
-        assert count == len(late - without), timeout
-    assert costs["late"].is_monotonic_decreasing
-    assert (costs["late_share"] * len(records)).round().tolist() == costs["late"].tolist()
+        because = late - without
+        assert found.late(timeout) == len(because), timeout
+        for name, part in found.inputs.items():
+            assert part.late(timeout) == sum(inputs[row].writer == name for row in because)
+    assert sum(part.rows for part in found.inputs.values()) == len(records)
 
 
-def test_rows_that_flink_drops_for_a_timeout_are_late_because_of_it():
-    p0 = [Record(1_000 * n, 1_000 * n, "p0") for n in range(60)]
-    p1 = [Record(1_000 * n, 1_000 * n if n < 10 else 30_000 + 50 * n, "p1") for n in range(30)]
+class Declared(RisingWave):
+    """The same with writers that are there from the beginning."""
+
+    def start(self):
+        return Minimum(self.idle_ms, "abcdefg", flush=True)
+
+
+@settings(max_examples=40)
+@given(records_of, st.sampled_from([0, 3, 20]))
+def test_writers_that_have_not_sent_yet_are_waited_for_until_the_timeout(records, bound):
+    found = idleness(trace(records), bound, writers="abcdefg")
+    without = late_rows(PerWriterMinimum(bound, writers=tuple("abcdefg")), records)
+    assert found.late_anyway == len(without)
+    for timeout in (1, 3, 7, 20, 99):
+        assert found.late(timeout) == len(late_rows(Declared(bound, timeout), records) - without), timeout
+
+
+def test_the_records_of_a_partition_that_begins_late_are_named():
+    p0 = [Record(1_000 * n, 1_000 * n, "p0") for n in range(40)]
+    p1 = [Record(10_000 + 1_000 * n, 30_000 + 50 * n, "p1") for n in range(20)]
     log = trace(sorted([*p0, *p1], key=lambda record: record.arrival_ms))
-    (flink,) = compare(log, [Flink(1_000, idle_ms=5_000)])
-    costs = idle_costs(log, ["5 s", "20 s", "22 s"], "1 s")
+    alone = idleness(log)
+    assert (alone.late(5_000), alone.late_anyway) == (0, 20)
+    assert alone.sentence.endswith(". Without one, 20 are late, most of them of p1.")
+    known = idleness(log, writers=("p0", "p1"))
+    (flink,) = compare(log, [Flink(1_000, idle_ms=5_000, writers=("p0", "p1"))])
+    assert known.late_anyway == 0
     # Flink probes every 200 ms, and its bound leaves a millisecond more.
-    assert costs["late"].tolist() == [flink.late, 19, 0]
+    assert idleness(log, 1_000, writers=("p0", "p1")).late(5_000) == flink.late + 1 == 19
+    assert known.timeout_ms(0) == 30_000
 
 
-@given(records_of, st.integers(1, 60))
+@given(records_of, timeouts)
 def test_false_idles_are_silences_longer_than_the_timeout_that_end(records, timeout):
     last, count = {}, 0
     for record in records:
         count += record.arrival_ms - last.get(record.writer, record.arrival_ms) > timeout
         last[record.writer] = record.arrival_ms
-    assert idle_costs(trace(records), timeout)["false_idles"].tolist() == [count]
+    found = idleness(trace(records))
+    assert found.false_idles(timeout) == count == sum(part.false_idles(timeout) for part in found.inputs.values())
 
 
 def holds(records, timeout):
@@ -78,9 +111,28 @@ def holds(records, timeout):
 @settings(max_examples=40)
 @given(logs(times=40, gap_ms=6, most=12).filter(bool), st.integers(1, 30))
 def test_a_silent_writer_holds_the_watermark_from_when_another_is_ahead_until_it_sends_or_is_idle(records, timeout):
-    costs = idle_costs(trace(records), timeout).iloc[0]
+    found = idleness(trace(records))
     lengths = holds(records, timeout)
-    assert (costs["longest_hold_ms"], costs["held_ms"]) == (max(lengths), sum(lengths))
+    assert found.longest_hold_ms(timeout) == max(lengths)
+    assert found.held_ms(timeout) == sum(lengths) == sum(part.held_ms(timeout) for part in found.inputs.values())
+
+
+@given(records_of, st.floats(0, 1))
+def test_the_timeout_of_a_share_is_the_least_that_keeps_it(records, share):
+    found = idleness(trace(records))
+    timeout = found.timeout_ms(share)
+    assert found.late_share(timeout) <= share
+    assert timeout == 0 or found.late_share(timeout - 1) > share
+
+
+@given(records_of)
+def test_the_table_has_every_timeout_at_which_something_changes(records):
+    found = idleness(trace(records))
+    table, timeouts = found.to_pandas(), np.arange(70)
+    rows = np.searchsorted(table["timeout_ms"], timeouts, side="right") - 1
+    assert table["false_idles"].to_numpy()[rows].tolist() == [found.false_idles(timeout) for timeout in range(70)]
+    assert table["late"].to_numpy()[rows].tolist() == [found.late(timeout) for timeout in range(70)]
+    assert np.array_equal(found.late(table["timeout_ms"].to_numpy()), table["late"])
 
 
 OUTAGE = [
@@ -97,30 +149,77 @@ OUTAGE = [
 
 
 def test_one_outage_is_one_false_idle_and_its_record_is_late_below_the_length_of_the_outage():
-    assert idle_costs(trace(OUTAGE), [49, 50, "49 ms"])["false_idles"].tolist() == [1, 0, 1]
+    found = idleness(trace(OUTAGE))
+    assert (found.false_idles(49), found.false_idles(50), found.false_idles("49 ms")) == (1, 0, 1)
+    assert found.late_anyway == 1, "b was at 99 when its record of 60 came"
+    kept = idleness(trace([record._replace(event_time=71) if record.event_time == 60 else record for record in OUTAGE]))
+    assert kept.late_anyway == 1
     brought = [record for record in OUTAGE if record.writer == "a" or record.event_time <= 20]
-    costs = idle_costs(trace([*brought, Record(60, 100, "b")]), [10, 79, 80, 1_000])
-    assert list(costs.columns) == IDLE_COSTS.names
-    assert costs["late"].tolist() == [1, 1, 0, 0]
-    assert costs["longest_hold_ms"].tolist() == [9, 78, 79, 79]
-    rows = costs.to_dict("records")
-    assert idle_costs_text(rows[1]) == (
-        "makes 1 late. A writer that is declared idle comes back 1 time. "
-        "A silent one holds the watermark for up to 78 ms"
+    found = idleness(trace([*brought, Record(60, 100, "b")]))
+    assert (found.late(79), found.late(80), found.late_anyway) == (1, 0, 0)
+    assert (found.longest_hold_ms(10), found.longest_hold_ms(1_000)) == (9, 79)
+    assert " ".join(repr(found).split()) == (
+        "Of 122 records of 'log' from 2 writers, an idle timeout of 80 ms makes none late. A writer that is "
+        "declared idle comes back 0 times. A silent one holds the watermark for up to 79 ms."
     )
-    assert idle_costs_text(rows[2]).startswith("makes none late. ")
+    assert json.loads(found.to_json())["inputs"]["b"]["late_below_ms"] == [80]
+
+
+def test_a_log_without_a_silence_says_so():
+    once = idleness(trace([Record(1, 1, "a"), Record(2, 2, "b")]))
+    assert "no writer has a second one" in repr(once)
+    assert once.to_pandas().to_dict("list")["late"] == [0]
+    assert "no idle timeout makes any late" in repr(idleness(trace([Record(1, 1, "a"), Record(2, 9, "a")])))
 
 
 @pytest.mark.parametrize(
     ("ask", "problem"),
     [
-        (lambda log: idle_costs(log, 5, -1), "bound: input should be greater than or equal to 0"),
-        (lambda log: idle_costs(log, 5, "soon"), "bound is 'soon'"),
-        (lambda log: idle_costs("flights", 5), "'flights' is not a trace"),
-        (lambda log: idle_costs(log, [1, -1]), "timeouts_ms.* greater than 0"),
-        (lambda log: idle_costs(log, "soon"), "timeouts_ms is 'soon'"),
+        (lambda log: idleness(log, -1), "bound -1 is negative"),
+        (lambda log: idleness(log, "soon"), "bound is 'soon'"),
+        (lambda log: idleness(log, by="arrival_ms"), "no groups by 'arrival_ms'"),
+        (lambda log: idleness("flights"), "'flights' is not a trace"),
+        (lambda log: idleness(log).late(-1), "timeout -1 is negative"),
+        (lambda log: idleness(log).held_ms(-1), "timeout -1 is negative"),
+        (lambda log: idleness(log).timeout_ms(1.5), "1.5 is not a share"),
     ],
 )
 def test_what_makes_no_sense_is_refused(ask, problem):
     with pytest.raises(ModelError, match=problem):
         ask(trace(OUTAGE))
+
+
+def test_the_chart_has_the_table_and_draws_its_heights():
+    found = idleness(trace(OUTAGE))
+    chart = charts.idleness(found)
+    assert chart.data == found.to_pandas().to_dict("list")
+    assert chart.sentence == found.sentence
+    losses, waiting = chart.scene.panels
+    assert [layer.name for layer in (*losses.layers, *waiting.layers)] == [
+        "false idles",
+        "late because of it",
+        "held in all",
+        "longest hold",
+    ]
+    for layer, name in zip(losses.layers, ("false_idles", "late"), strict=True):
+        heights = [0 if count == 0 else np.log10(count) + 1 for count in chart.data[name]]
+        assert list(dict.fromkeys(layer.ys)) == list(dict.fromkeys(heights))
+
+
+def test_of_very_many_timeouts_some_are_drawn_each_at_its_height():
+    arrivals = np.cumsum(np.random.default_rng(2).lognormal(5, 2, 1_500).astype(int) + 1)
+    log = ordered(arrivals, arrivals, [f"w{n % 3}" for n in range(1_500)])
+    found = idleness(log)
+    chart = charts.idleness(found)
+    drawn = chart.scene.panels[1].layers[1]
+    assert len(drawn.xs) <= 402 < len(found.timeouts_ms)
+    for x, y in zip(drawn.xs, drawn.ys, strict=True):
+        assert y == pytest.approx(np.log10(max(1, found.longest_hold_ms(round(10**x)))))
+    assert f"Drawn are {len(drawn.xs)} of" in chart.scene.subtitle
+
+
+def test_a_chart_of_something_else_or_of_nothing_is_refused():
+    with pytest.raises(ChartError, match="not an answer about idleness"):
+        charts.idleness(trace(OUTAGE))
+    with pytest.raises(ChartError, match="No writer of 'log' is ever silent"):
+        charts.idleness(idleness(trace([Record(1, 1, "a")])))

@@ -19,6 +19,7 @@ from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import lateness_curve as curve_of_log
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.engines import Quix, WallClock
+from wmlab.strategies.model.idle_increments import IdleIncrements
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record
 from wmlab.strategies.replay import Log, x_of_records
 from wmlab.strategies.windows import LogWindows, Windows
@@ -180,13 +181,14 @@ def quiet() -> object:
 
 
 def test_the_clock_goes_on_after_the_last_record_and_says_which_window_never_closes() -> None:
-    strategies = [StreamTime(0), WallClock(0)]
+    strategies = [StreamTime(0), WallClock(0), IdleIncrements(StreamTime(0), 1000, 1000, 1000)]
     found = compare(quiet(), strategies, window_ms="10s", until_ms="20s", tick_ms="1s")
-    assert [outcome.unclosed for outcome in found] == [1, 0]
-    assert [outcome.result_p50_ms for outcome in found] == [None, 0]
+    assert [outcome.unclosed for outcome in found] == [1, 0, 0]
+    # The step of an idle source is at most the clock less its delay: at 11 s X is 10 s.
+    assert [outcome.result_p50_ms for outcome in found] == [None, 0, 0]
     assert "Until 20 s, 1 of 1 window never closes with StreamTime(grace=0 ms)." in found.sentence
     at_end = compare(quiet(), strategies, window_ms="10s")
-    assert [outcome.unclosed for outcome in at_end] == [1, 1]
+    assert [outcome.unclosed for outcome in at_end] == [1, 1, 1]
     assert "StreamTime(grace=0 ms): 1 of 1 window never closes" in "".join(
         str(p.title) for p in lag(found).scene.panels
     )

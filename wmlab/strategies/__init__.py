@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from wmlab.strategies.comparison import Outcome as Outcome
     from wmlab.strategies.comparison import compare as compare
     from wmlab.strategies.findings import Finding as Finding
-    from wmlab.strategies.idle_timeouts import idle_costs as idle_costs
+    from wmlab.strategies.idle_timeouts import Holds as Holds
+    from wmlab.strategies.idle_timeouts import Idleness as Idleness
+    from wmlab.strategies.idle_timeouts import idleness as idleness
     from wmlab.strategies.lateness import Knee as Knee
     from wmlab.strategies.lateness import LatenessCurve as LatenessCurve
     from wmlab.strategies.lateness import lateness_curve as lateness_curve
     from wmlab.strategies.model.adwin import AdwinWatermark as AdwinWatermark
     from wmlab.strategies.model.alignment import Alignment as Alignment
+    from wmlab.strategies.model.altered import Altered as Altered
     from wmlab.strategies.model.bounded import BoundedOutOfOrderness as BoundedOutOfOrderness
     from wmlab.strategies.model.bounded import PerfectWatermark as PerfectWatermark
     from wmlab.strategies.model.bounded import StreamTime as StreamTime
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from wmlab.strategies.model.engines import WallClock as WallClock
     from wmlab.strategies.model.flink import Flink as Flink
     from wmlab.strategies.model.guard import Guarded as Guarded
+    from wmlab.strategies.model.idle_increments import IdleIncrements as IdleIncrements
     from wmlab.strategies.model.kslack import AQKSlack as AQKSlack
     from wmlab.strategies.model.kslack import MPKSlack as MPKSlack
     from wmlab.strategies.model.models import JetWatermark as JetWatermark

@@ -20,7 +20,7 @@ from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import Outcome, missed_text, outcome, short_name
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
 from wmlab.strategies.findings import Finding, LogFindings, findings_of
-from wmlab.strategies.idle_timeouts import idle_costs, idle_costs_text
+from wmlab.strategies.idle_timeouts import Idleness, idleness_of
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
@@ -52,9 +52,9 @@ class Advice(Answer):
     `findings` say what is wrong with the log, and what its numbers are worth. Those in `doubts` stand against the
     advice, which is a guess then; it is supported if there is none. `judged` has the outcomes of all candidates on the
     second half, the constant bound first; `by_key` that of a watermark for each key, whose lag is that of the key that
-    has just sent, so that it cannot be held against the others. `idleness` is the row of `idle_costs` for the idle
-    timeout and the bound of the strategy, if that has a timeout; where all writers are idle at once, the watermark goes
-    to the largest time there, as in Flink.
+    has just sent, so that it cannot be held against the others. `idleness` is what every idle timeout costs on the
+    whole log with the bound of the strategy, if that has a timeout; where all writers are idle at once, the watermark
+    goes to the largest time there, as in Flink.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Advice(Answer):
     findings: tuple[Finding, ...]
     judged: tuple[Outcome, ...]
     by_key: Outcome | None
-    idleness: Mapping[str, Any] | None
+    idleness: Idleness | None
 
     @property
     def missed_share(self) -> float:
@@ -110,7 +110,7 @@ class Advice(Answer):
             "findings": [finding.to_dict() for finding in self.findings],
             "judged": [_numbers(outcome) for outcome in self.judged],
             "by_key": None if self.by_key is None else _numbers(self.by_key),
-            "idleness": self.idleness,
+            "idleness": None if self.idleness is None else self.idleness.row(self._idle_ms),
         }
 
     @property
@@ -145,7 +145,7 @@ class Advice(Answer):
         """The reason, and what is said next to the advice: its idle timeout, a watermark for each key."""
         parts = [self.reason]
         if self.idleness is not None:
-            parts.append(f"On the whole log its idle timeout {idle_costs_text(self.idleness)}.")
+            parts.append(f"On the whole log its idle timeout {self.idleness.does(self._idle_ms)}.")
         by_key = self.by_key
         if by_key is not None and by_key.lag_p50_ms is not None and by_key.lag_p50_ms < _LESS * self.lag_ms:
             parts.append(
@@ -153,6 +153,11 @@ class Advice(Answer):
                 "just sent sees this; a silent key holds its own time."
             )
         return " ".join(parts)
+
+    @property
+    def _idle_ms(self) -> int:
+        """The idle timeout of the strategy; 0 if it has none."""
+        return (self.strategy.idle_ms or 0) if isinstance(self.strategy, PerWriterMinimum) else 0
 
     def __repr__(self) -> str:
         guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
@@ -253,21 +258,13 @@ def advise(
         findings=(*of_log.findings, *findings_of_advice(case)),
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
-        idleness=_idleness(best.strategy, trace),
+        idleness=idleness_of(best.strategy, trace),
     )
 
 
 def _guard(of_log: LogFindings) -> bool:
     """Whether records with wrong times change the bound, so that a guard against them is worth trying."""
     return any(finding.kind == "wrong times" and finding.doubt for finding in of_log.findings)
-
-
-def _idleness(strategy: Strategy[Any], trace: Trace) -> Mapping[str, Any] | None:
-    """What the idle timeout of a strategy costs on the log; None if it has none."""
-    if not isinstance(strategy, PerWriterMinimum) or strategy.idle_ms is None:
-        return None
-    (costs,) = idle_costs(trace, [strategy.idle_ms], strategy.bound).to_dict("records")
-    return dict(costs)
 
 
 def _numbers(of: Outcome) -> dict[str, Any]:

@@ -211,7 +211,8 @@ class Candidates:
         log = Log.of(searched)
         if len(np.unique(log.writer)) < 2:
             return []
-        silences = log.silences_ms
+        since = before(log.arrival, log.writer)
+        silences = (log.arrival - since)[since != UNKNOWN]
         if not len(silences) or not silences.max():
             return [None]
         longest = int(silences.max())

@@ -45,7 +45,9 @@ LATE_ROWS: Final = pa.schema(
 that it meets, X and the perfect watermark after it, null where unknown or at the end; by how much it is late; whether
 no window takes it, null without windows."""
 
-_LENGTHS: Final = frozenset({"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "wait", "window"})
+_LENGTHS: Final = frozenset(
+    {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
+)
 """Fields of strategies that are durations of event time, which is in ms in every log."""
 _HALF: Final = 0.5
 """The late share above which a strategy is of no use: it loses most records."""

@@ -83,12 +83,6 @@ class Log:
         return int(np.quantile(lags, 0.5, method="inverted_cdf")) if len(lags) else None
 
     @cached_property
-    def silences_ms(self) -> Int64Array:
-        """The times between two records of one writer."""
-        since = before(self.arrival, self.writer)
-        return difference(self.arrival, since, since != UNKNOWN)
-
-    @cached_property
     def clock_ms(self) -> int:
         """The arrival in the middle, which says whether the times of the log are ms since 1970, as `moment` asks."""
         return int(self.arrival[len(self.arrival) // 2])

@@ -40,6 +40,9 @@ def test_spark_takes_the_largest_times_between_batches(
         used.append(max(used[-1], {"min": min, "max": max}[policy](mine.values())))
     strategy = SparkBatches(delay, rows=rows, streams=streams, policy=policy)
     assert mets_and_xs(strategy, log) == [(late, current or UNKNOWN) for late, current in expected]
+    assert mets(SparkBatches(delay, rows=rows, streams=streams, policy=policy, late="current"), log) == [
+        current for _, current in expected
+    ]
 
 
 @given(logs(), st.integers(0, 50), st.sampled_from([100, 400]))
@@ -194,6 +197,7 @@ def test_feldera_uses_a_waterline_one_step_later(log: list[Record], lateness: in
     done = [log[: n // rows * rows] for n in range(len(log))]
     expected = [max((record.event_time - lateness for record in past), default=UNKNOWN) for past in done]
     assert mets(Feldera(lateness, rows), log) == expected
+    assert mets(Feldera(lateness, rows, manual=4_000), log) == [max(4_000, x) for x in expected]
 
 
 @given(logs(), st.integers(0, 50), st.sampled_from([100, 600]))

@@ -12,15 +12,16 @@ from wmlab.strategies.model.kslack import AQKSlack, MPKSlack, coverage
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, earlier, run
 
 
-@given(logs())
-def test_k_is_the_largest_delay_as_seen_when_the_maximum_grew(records: list[Record]) -> None:
+@given(logs(), st.one_of(st.none(), st.integers(1, 5_000)))
+def test_k_is_the_largest_delay_as_seen_when_the_maximum_grew(records: list[Record], max_k: int | None) -> None:
     expected, x, k, since = [], UNKNOWN, 0, 0
     for index, record in enumerate(records):
         if record.event_time > max((r.event_time for r in records[:index]), default=-1):
             k = max([k, *(record.event_time - r.event_time for r in records[since : index + 1] if index)])
+            k = k if max_k is None else min(k, max_k)
             x, since = max(x, record.event_time - k), index + 1
         expected.append(x)
-    for strategy in (MPKSlack(), AQKSlack(window=1, batch=10**6)):
+    for strategy in (MPKSlack(max_k), AQKSlack(window=1, batch=10**6, max_k=max_k)):
         # With no error to spare on a batch that never ends, AQ-K-slack is MP-K-slack.
         assert xs(strategy, [*records, Tick(10**6), EndOfInput()]) == [*expected, x, END]
 

@@ -83,7 +83,9 @@ def test_a_quantile_is_the_smallest_value_that_the_share_does_not_exceed(
     for value in values:
         window.add(value)
     last = values[-size:]
+    assert len(window) == len(last)
     assert window.quantile(percent / 100) == quantile(last, percent)
+    assert window.largest(7) == sorted(last, reverse=True)[:7]
     assert window.bound(percent / 100) == min(max(last), quantile([*last, 10**6], percent))
 
 

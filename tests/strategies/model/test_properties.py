@@ -17,6 +17,7 @@ from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave, WallClock
 from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.guard import Guarded
+from wmlab.strategies.model.idle_increments import IdleIncrements
 from wmlab.strategies.model.kslack import AQKSlack, MPKSlack
 from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
 from wmlab.strategies.model.percentiles import (
@@ -26,7 +27,7 @@ from wmlab.strategies.model.percentiles import (
 )
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.spark import SparkBatches
-from wmlab.strategies.model.strategy import END, EndOfInput, Record, Strategy, run
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, run
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 DAY_MS = 86_400_000
@@ -44,16 +45,17 @@ DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
         "idle_ms": None,
     },
     DelayPercentile(): {"share": 0.99, "size": 10_000},
-    Feldera(1): {"rows": 1},
+    Feldera(1): {"rows": 1, "manual": UNKNOWN},
     Flink(1): {"idle_ms": None, "interval_ms": 200, "inputs": "splits", "rule": "fixed"},
-    JetWatermark(("a",)): {"lag": 0, "idle_ms": 60_000},
-    NebulaWatermark(("a",)): {"rows": 64},
-    PravegaWatermark(): {"period_ms": 10_000, "timeout_ms": 60_000},
+    JetWatermark(("a",)): {"lag": 0, "idle_ms": 60_000, "frame": 1},
+    NebulaWatermark(("a",)): {"rows": 64, "interval_ms": None, "local": "running_max"},
+    PravegaWatermark(): {"period_ms": 10_000, "timeout_ms": 60_000, "note_every_ms": None},
     WindowedPercentile(0.9): {"size": 2_000, "hold": 1},
 }
 OTHERS: list[Any] = [
     Alignment(1),
     Guarded(StreamTime(0), 1),
+    IdleIncrements(StreamTime(0), 1, 1, 1),
     LimitedDelay(1),
     MPKSlack(),
     PerWriterMinimum(),
@@ -75,6 +77,7 @@ FROM_0: Final = {
     "lag",
     "lateness",
     "least_ms",
+    "max_delay_ms",
     "most_ms",
     "timeout_ms",
 }
@@ -99,7 +102,10 @@ def test_parameters_that_are_left_out_are_as_documented_and_nothing_is_late_afte
 
 @pytest.mark.parametrize("strategy", [*DEFAULTS, *OTHERS], ids=name)
 def test_every_number_has_limits(strategy: Any) -> None:
-    for parameter in (f.name for f in fields(strategy) if f.name not in ("inner", "margins", "writers", "streams")):
+    """Except `manual`, which is a time."""
+    for parameter in (
+        f.name for f in fields(strategy) if f.name not in ("inner", "manual", "margins", "writers", "streams")
+    ):
         outside: list[Any] = [-1, 0, 2**63]
         if isinstance(getattr(strategy, parameter), str):
             words = "input should be "
@@ -138,7 +144,7 @@ def test_a_parameter_of_another_type_is_refused_or_is_what_it_says(strategy: Any
 
 
 def test_a_number_may_be_two_to_the_62() -> None:
-    assert Quix(2**62).grace == ConformalWatermark(0.5, gamma=2**62).gamma == 2**62
+    assert MPKSlack(2**62).max_k == ConformalWatermark(0.5, gamma=2**62).gamma == 2**62
 
 
 def test_a_number_of_numpy_is_one_of_python_and_a_list_a_tuple() -> None:

@@ -8,7 +8,8 @@ An axis leaves out few far values (`wmlab.core.charts.axis.shown_range`), and th
 
 from wmlab.core import namespace
 from wmlab.strategies.charts.curves import lag, lateness_curve, uncertainty
+from wmlab.strategies.charts.idle_timeouts import idleness
 from wmlab.strategies.charts.writers import writers
 
-__all__ = ["lag", "lateness_curve", "uncertainty", "writers"]
+__all__ = ["idleness", "lag", "lateness_curve", "uncertainty", "writers"]
 namespace(__name__)

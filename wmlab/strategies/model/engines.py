@@ -75,14 +75,16 @@ class Waterline(NamedTuple):
 class Feldera(Strategy[Waterline]):
     """The largest time of all steps before this one, less `lateness`; a step has `rows` records.
 
-    A waterline is used one step later than it is known (feldera#2216). Native is X.
+    `manual` is a lower limit that the user sets; the larger of both counts (feldera#7159). A waterline is used one step
+    later than it is known (feldera#2216). Native is X.
     """
 
     lateness: NotNegativeMs
     rows: Positive = 1
+    manual: int = UNKNOWN
 
     def start(self) -> Waterline:
-        return Waterline()
+        return Waterline(used=self.manual)
 
     def met(self, state: Waterline, x: int, record: Record) -> int:
         return state.used

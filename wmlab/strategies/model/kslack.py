@@ -43,8 +43,10 @@ class Slack(NamedTuple):
 class MPKSlack(Strategy[Slack]):
     """X = m - K. When m grows, K becomes the largest delay of a record since m last grew, if that is larger.
 
-    The delay is the new m less the event time. Native is X.
+    The delay is the new m less the event time. `max_k` limits K, in units of event time (None: no limit). Native is X.
     """
+
+    max_k: Positive | None = None
 
     def start(self) -> Slack:
         return Slack(UNKNOWN, UNKNOWN, 0, END)
@@ -56,9 +58,14 @@ class MPKSlack(Strategy[Slack]):
             if time <= top:
                 state = Slack(top, x, k, min(least, time))
             else:
-                k = max(k, time - least)
+                k = self.grown(k, time, least)
                 state = Slack(time, max(x, earlier(time, k)), k, END)
         return state, state.x, state.x
+
+    def grown(self, k: int, top: int, least: int) -> int:
+        """K when m has grown to `top` and the least event time since it last grew is `least`."""
+        k = max(k, top - least)
+        return k if self.max_k is None else min(k, self.max_k)
 
 
 CoverageRule = Literal["derived", "siddhi"]
@@ -107,10 +114,12 @@ class AQKSlack(Strategy[Steering]):
     batch: Positive = 1_000
     mean: PositiveReal = 1.0
     variance: NotNegativeReal = 0.0
+    max_k: Positive | None = None
+    """The largest slack, in ms; None: no limit."""
     rule: CoverageRule = "derived"
 
     def start(self) -> Steering:
-        return Steering(MPKSlack(), 10 * self.batch)
+        return Steering(MPKSlack(self.max_k), 10 * self.batch)
 
     def step(self, state: Steering, item: Input) -> tuple[Steering, int, int]:
         if isinstance(item, Record):

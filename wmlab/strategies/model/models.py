@@ -12,10 +12,10 @@ from typing import Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import Item, Watermark
+from wmlab.dataflow.model.items import FrameGrid, Item, Watermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
 from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
-from wmlab.progress.model.tracker import ProgressTracker
+from wmlab.progress.model.tracker import LocalRule, ProgressRules, ProgressTracker
 from wmlab.strategies.model.strategy import (
     END,
     UNKNOWN,
@@ -61,17 +61,19 @@ _ROW: Final = ()
 class JetWatermark(Strategy[Merging]):
     """X = the coalesced watermark of one key, an input for each of `writers`; also native, as Jet's is exclusive.
 
-    An input's watermark is its largest event time less `lag`. An input is idle after `idle_ms` of arrival time without
-    a record (None: never), as seen at the next input. See `dataflow.model.source` and `dataflow.model.coalescer`.
+    An input's watermark is its largest event time less `lag`, at multiples of `frame`; an input is idle after `idle_ms`
+    of arrival time without a record (None: never), as seen at the next input. See `dataflow.model.source` and
+    `dataflow.model.coalescer`.
     """
 
     writers: tuple[str, ...]
     lag: NotNegativeMs = 0
     idle_ms: PositiveMs | None = 60_000
+    frame: Positive = 1
 
     def start(self) -> Merging:
         indices = {writer: index for index, writer in enumerate(self.writers)}
-        mapper = EventTimeMapper(policy=FixedLag(self.lag), idle_timeout_ms=self.idle_ms)
+        mapper = EventTimeMapper(policy=FixedLag(self.lag), frames=FrameGrid(self.frame), idle_timeout_ms=self.idle_ms)
         return Merging(mapper, indices, [], KeyedCoalescer(len(indices)))
 
     def step(self, state: Merging, item: Input) -> tuple[Merging, int, int]:
@@ -103,12 +105,12 @@ class JetWatermark(Strategy[Merging]):
 
 @dataclass(slots=True)
 class Filling:
-    """The state of NebulaStream: the tracker, and for each origin the event times of its open buffer."""
+    """The state of NebulaStream: the tracker, and for each origin when its open buffer began and its event times."""
 
     origins: Mapping[str, int]
     tracker: ProgressTracker
     sequences: dict[int, int] = field(default_factory=dict)
-    open: dict[int, list[int]] = field(default_factory=dict)
+    open: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
     x: int = UNKNOWN
 
 
@@ -116,22 +118,35 @@ class Filling:
 class NebulaWatermark(Strategy[Filling]):
     """X = the largest value so far of the global watermark of a tracker, with an origin for each of `writers`.
 
-    An origin sends a buffer of one chunk when it has `rows` records. The watermark of a buffer is its largest event
-    time, and at least 0. Native is the global watermark itself; None: unknown. At the end of the input X is `END`, as
-    windows are flushed. See `progress.model.tracker`.
+    An origin sends a buffer of one chunk when it has `rows` records, or `interval_ms` of arrival time after the first
+    of them, as seen at the next input; one of the two may be None. The watermark of a buffer is its largest event time,
+    and at least 0. Native is the global watermark itself, which may go back with `local="head"`; None: unknown. At the
+    end of the input X is `END`, as windows are flushed. See `progress.model.tracker`.
     """
 
     writers: tuple[str, ...]
-    rows: Positive = 64
+    rows: Positive | None = 64
+    interval_ms: PositiveMs | None = None
+    local: LocalRule = "running_max"
+
+    def __post_init__(self) -> None:
+        Strategy.__post_init__(self)
+        if self.rows is None and self.interval_ms is None:
+            raise ModelError("No buffer is ever full.", remedy="Give rows, interval_ms or both.")
 
     def start(self) -> Filling:
         origins = assign_origins(self.writers)
-        return Filling(origins, ProgressTracker(list(origins.values())))
+        return Filling(origins, ProgressTracker(list(origins.values()), ProgressRules(local=self.local)))
 
     def step(self, state: Filling, item: Input) -> tuple[Filling, int, int | None]:
+        now_ms = now_of(item)
+        if now_ms is not None and self.interval_ms is not None:
+            # Buffers stand in the order in which they began.
+            while state.open and now_ms - state.open[first := next(iter(state.open))][0] >= self.interval_ms:
+                self._send(state, first)
         if isinstance(item, Record):
             origin = _index(state.origins, item)
-            times = state.open.setdefault(origin, [])
+            times = state.open.setdefault(origin, (item.arrival_ms, []))[1]
             times.append(item.event_time)
             if len(times) == self.rows:
                 self._send(state, origin)
@@ -141,7 +156,7 @@ class NebulaWatermark(Strategy[Filling]):
         return END, state.tracker.watermark
 
     def _send(self, state: Filling, origin: int) -> None:
-        times = state.open.pop(origin)
+        _, times = state.open.pop(origin)
         state.sequences[origin] = sequence = state.sequences.get(origin, 0) + 1
         buffer = TupleBuffer(origin, sequence, 0, last=True, watermark=by_event_time(times))
         state.tracker.step(buffer)

@@ -74,6 +74,9 @@ class SlidingWindow:
         self._arrived: deque[int] = deque()
         self._ascending: list[int] = []
 
+    def __len__(self) -> int:
+        return len(self._ascending)
+
     def add(self, value: int) -> None:
         """One more value, in place of the oldest one if the window is full."""
         ascending = self._ascending
@@ -85,6 +88,10 @@ class SlidingWindow:
     def quantile(self, share: float) -> int:
         """The quantile at `share` of the values in the window, which must not be empty."""
         return self._ascending[rank(share, len(self._ascending)) - 1]
+
+    def largest(self, count: int) -> list[int]:
+        """The `count` largest values, in descending order; fewer if there are not as many."""
+        return self._ascending[: -count - 1 : -1]
 
     def bound(self, share: float) -> int:
         """The quantile at `share` when one more value counts that is above all; the largest value stands for that one.
@@ -109,6 +116,7 @@ class SlidingState:
     def add(self, event_time: int) -> None:
         """One more record."""
         self.count += 1
+        # As `lateness` has it, without a call for each record.
         self.window.add(max(0, self.top - event_time))
         self.top = max(self.top, event_time)
 
@@ -147,6 +155,15 @@ def require_warm_up(warm_up: int, size: int) -> None:
         raise ModelError(
             f"A hold of {warm_up} records is longer than the window of {size}.", remedy="Give a hold of at most size."
         )
+
+
+def lateness(top: int, event_time: int) -> int:
+    """How much `event_time` is below the largest one before it, `top`; 0 for the first record.
+
+    >>> lateness(10, 7), lateness(10, 12), lateness(UNKNOWN, 5)
+    (3, 0, 0)
+    """
+    return top - event_time if event_time < top else 0
 
 
 class ConfluentState(NamedTuple):

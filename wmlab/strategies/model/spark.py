@@ -135,8 +135,9 @@ class SparkBatches(Strategy[SparkState]):
     whether a record exactly at the watermark is late: with "window" (also session windows and joins on windows) it is
     not, and rows of a window are late if its end is at most what they meet; with all others it is. X is the watermark
     of the batch, which removes state, and 1 more where a record at it is late; native is the watermark. A record meets
-    that of the batch before, unless a batch without data came between, which runs as soon as an interval has no record.
-    Until a batch moves the watermark from 0, X is unknown, although records before 1970 are late. Source: Spark 4.
+    that of the batch before (`late="previous"`, since 3.4), unless a batch without data came between, which runs
+    as soon as an interval has no record. `late="current"` is Spark before 3.4. Until a batch moves the watermark from
+    0, X is unknown, although records before 1970 are late. Source: Spark 4.
 
     >>> from wmlab.strategies.model.strategy import run
     >>> log = [Record(time, arrival) for arrival, time in enumerate([10, 20, 20, 20, 20, 20, 30, 31])]
@@ -151,6 +152,7 @@ class SparkBatches(Strategy[SparkState]):
     streams: tuple[str, ...] = ()
     policy: WatermarkPolicy = "min"
     """Which watermark counts where a query has several sources: the least or the largest."""
+    late: Literal["previous", "current"] = "previous"
     operator: StatefulOperator = "window"
 
     def __post_init__(self) -> None:
@@ -163,7 +165,7 @@ class SparkBatches(Strategy[SparkState]):
 
     def met(self, state: SparkState, x: int, record: Record) -> int:
         self._begin(state, record.arrival_ms, data=True)
-        return first_on_time(state.marks.late, self.operator)
+        return first_on_time(state.marks.late if self.late == "previous" else state.marks.watermark, self.operator)
 
     def step(self, state: SparkState, item: Input) -> tuple[SparkState, int, int]:
         if isinstance(item, Record):
