@@ -40,7 +40,7 @@ def test_a_check_with_exceptions_has_an_exit_code_of_its_own(
     scenario = wm.Scenario.load(ROOT / "data/scenarios/reports/pravega_7408.yaml")
     scenario.record(tmp_path / "late", progress=False)
     assert main(["check", str(tmp_path / "late")]) == 3
-    assert "leaves out 154 late events of a dropped writer\n" in capsys.readouterr().out
+    assert "leaves out 154 late events of a dropped writer.\n" in capsys.readouterr().out
     assert main(["check", str(tmp_path / "late"), "--only", "I1"]) == 0
     scenario = wm.Scenario.load(ROOT / "data/scenarios/reports/cut_order.yaml")
     scenario.record(tmp_path / "wrong", progress=False)

@@ -168,7 +168,7 @@ def test_a_log_that_is_too_short_is_said_to_be() -> None:
     assert "- The log is too short: 1 707 records where 20 000 are needed." in text
     assert text.count("too short") == 1
     assert "  Flink (a guess): WatermarkStrategy.forGenerator" in text
-    assert all(" (a guess): " in line for line in text.splitlines()[2:] if "assumed" not in line and line[0] != "-")
+    assert all(" (a guess): " in line for line in text.splitlines()[2:] if "Assumed" not in line and line[0] != "-")
 
 
 def test_a_log_that_drifts_is_said_to() -> None:
