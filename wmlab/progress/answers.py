@@ -14,7 +14,6 @@ from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.answers import Against, Answer, Straggler, Stragglers, Stretch, stragglers_from
-from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, moment_of_run, planned_span, the_only
 from wmlab.core.words import clock_words, counted, listed
@@ -295,7 +294,7 @@ class _RecordedQuery:
 
         Raises `RecordingError` if neither the plan nor a buffer tells.
         """
-        if self.plan is not None:
+        if self.plan is not None and operator in self.plan.inputs:
             return self.plan.inputs[operator]
         arrivals = self.arrivals(operator)
         if not arrivals:
@@ -327,7 +326,7 @@ def explain_plan(
 
     It is the watermark at `operator`, by default the build of the last windows or, without windows, the sink. `stream`
     names the query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not
-    there, for a reader, which no query plan has, for a moment that is not a whole number, and if no buffer had arrived.
+    there, for a reader, which no query plan has, for anything but a moment of the run, and if the origins are unknown.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
@@ -356,23 +355,27 @@ def _is_of(stretch: Stretch, entry: Straggler) -> bool:
 
 
 def _fault_note(of_query: _RecordedQuery, holds: Sequence[tuple[Stretch, _Hold]]) -> list[str]:
-    """What one holder lacked at the end of its longest stretch, if the script did something to that."""
-    begin_ms: int | None = None
-    longest_ms, last = -1, None
+    """What one holder lacked in its longest stretch, if the script did something to that.
+
+    It is asked at the end of the stretch, and in the middle: a worker may go on before its buffer has come.
+    """
+    longest: tuple[int, int, _Hold] | None = None
+    begin_ms = 0
     for number, (stretch, hold) in enumerate(holds):
-        if begin_ms is None or holds[number - 1][0].to_ms != stretch.from_ms:
+        if not number or holds[number - 1][0].to_ms != stretch.from_ms:
             begin_ms = stretch.from_ms
-        if stretch.to_ms - begin_ms > longest_ms:
-            longest_ms, last = stretch.to_ms - begin_ms, (stretch, hold)
-    if last is None:
+        if longest is None or stretch.to_ms - begin_ms > longest[1] - longest[0]:
+            longest = begin_ms, stretch.to_ms, hold
+    if longest is None:
         return []
-    at_ms, hold = last[0].to_ms - 1, last[1]
-    answer = _explained_at(of_query, hold.operator, at_ms)
-    return [
-        f"At {clock_words(at_ms)} {name} (origin {cause.origin}) {cause.lack}{fault}; {_waiting(cause.waiting)}."
-        for cause, name, fault in zip(answer.origins, answer.emitters, answer.faults, strict=True)
-        if cause.origin == hold.origin and fault is not None
-    ]
+    begin_ms, end_ms, hold = longest
+    for at_ms in (end_ms - 1, (begin_ms + end_ms) // 2):
+        answer = _explained_at(of_query, hold.operator, at_ms)
+        for cause, name, fault in zip(answer.origins, answer.emitters, answer.faults, strict=True):
+            if cause.origin == hold.origin and fault is not None:
+                lacks = f"{name} (origin {cause.origin}) {cause.lack}{fault}"
+                return [f"At {clock_words(at_ms)} {lacks}; {_waiting(cause.waiting)}."]
+    return []
 
 
 def _waiting(buffers: int) -> str:
@@ -428,11 +431,12 @@ def blocking_origins_at(
     """What held the global watermark of an operator at a processing time: a `BlockingOrigin` for each such origin.
 
     `rules` are those of the recording's scenario by default. Without a scenario, the declared origins are assumed to be
-    those that ever sent a buffer and, up to the number in the table, the smallest others. Raises `RecordingError` if no
-    buffer had arrived by then.
+    those that ever sent a buffer and, up to the number in the table, the smallest others. Raises `RecordingError` for
+    anything but a moment of the run, and if the origins are unknown.
     """
-    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
-    return _blocking_origins(_RecordedQuery.of(recording, query), operator, at_ms, rules)
+    of_query = _RecordedQuery.of(recording, query)
+    at_ms = moment_of_run(recording, at_ms, last_ms=max(of_query.moments, default=None))
+    return _blocking_origins(of_query, operator, at_ms, rules)
 
 
 def _blocking_origins(

@@ -49,7 +49,7 @@ def explain(
 
     `vertex` is by default the last one that waits for watermarks, or else the sink; `key` is by default its own key, or
     else the held one. `window` is its end, or (start, end). `at_ms` is the clock, for a window by default the end of
-    the recording. `reader` and `stream` are for other recordings. Raises `RecordingError` for a name that the recording
+    the run. `reader` and `stream` are for other recordings. Raises `RecordingError` for a name that the recording
     does not have, and if the job does not run again in the same way, see `answers.job`. For a join it also says if the
     event times of its inputs do not overlap.
     """
