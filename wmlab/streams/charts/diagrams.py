@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from wmlab.core import mermaid
 from wmlab.core.arguments import the_duration, the_moment, the_names
 from wmlab.core.charts.axis import Axis, Coordinate, duration_unit
 from wmlab.core.charts.chart import (
@@ -50,7 +51,8 @@ _LOOKS: Final = ("lower", "upper", "perfect")
 """The roles of the three most frequent kinds; all others share the next."""
 _OTHER: Final = "unknown"
 _STUB_SHARE: Final = 0.02
-_LIFELINE_HEIGHT: Final = 50.0
+_LIFELINE_HEIGHT, _DIAGRAM_HEIGHT = 50.0, 260.0
+"""The height of a party's line at least, and of all of them together at least."""
 
 
 Course = tuple[Message, Coordinate, Coordinate, Coordinate, Coordinate]
@@ -116,7 +118,11 @@ def message_diagram(
         note=fewer,
         across=clock,
         panels=[
-            lanes(nodes, [moment, *_layers([_course(m, nodes, span_ms) for m in near], clock)], height=_LIFELINE_HEIGHT)
+            lanes(
+                nodes,
+                [moment, *_layers([_course(m, nodes, span_ms) for m in near], clock)],
+                height=max(_LIFELINE_HEIGHT, _DIAGRAM_HEIGHT / len(nodes)),
+            )
         ],
     )
 
@@ -197,12 +203,12 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     """
     name = one_stream(recording, stream, "segments")
     rows = stream_rows(recording, "segments", name, by="segment_id")
-    lines = ["flowchart LR"]
+    epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
+    lines = [mermaid.head(len(epochs))]
     for row in rows:
         until = "open" if row["sealed_ms"] is None else f"sealed at {clock_words(row['sealed_ms'])}"
         lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
     segments = segments_of(recording, name)
-    epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
     lines += [
         f"  s{old} --> s{new}"
         for before, after in pairwise(epochs)
