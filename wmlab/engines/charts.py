@@ -34,7 +34,7 @@ _CAP: Final = 600
 _HEIGHT: Final = 260.0
 _LOW: Final = 130.0
 _LONGEST: Final = 24
-_OTHERS: Final = ("third", "fourth", "perfect")
+_OTHERS: Final = ("fourth", "perfect")
 """The looks of what does not hold the watermark, in turn."""
 
 

@@ -88,6 +88,10 @@ class PaperCoalescing(TableAnswer[CoalescedItem]):
     def _repr_html_(self) -> str:
         return self.chart.html + TableAnswer._repr_html_(self)
 
+    def _caption(self) -> str:
+        """Nothing: the sentence stands in the picture."""
+        return ""
+
     def _rows(self) -> Iterable[tuple[str, ...]]:
         for row in self.rows:
             out = row.out or "no new output"

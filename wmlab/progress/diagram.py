@@ -19,7 +19,7 @@ from wmlab.core.charts.chart import the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, exactly, grouped, in_mermaid, moment
+from wmlab.core.words import counted, exactly, grouped, in_mermaid, moment, unbroken
 from wmlab.progress.scenario import (
     SCAN,
     SINK,
@@ -225,9 +225,9 @@ def _words(buffers: Sequence[_Buffer]) -> Iterator[str]:
     if len(buffers) > _MOST_BUFFERS:
         marks = [buffer.watermark for buffer in buffers]
         yield f"{grouped(len(buffers))} buffers"
-        yield f"watermarks from {moment(min(marks))}"
-        yield f"to {moment(max(marks))}"
+        yield f"watermarks from {unbroken(moment(min(marks)))}"
+        yield f"to {unbroken(moment(max(marks)))}"
         return
     for buffer in buffers:
         yield f"sequence {buffer.sequence}, chunk {buffer.chunk}"
-        yield f"{'last' if buffer.last else 'not last'}, watermark {moment(buffer.watermark)}"
+        yield f"{'last' if buffer.last else 'not last'}, watermark {unbroken(moment(buffer.watermark))}"

@@ -147,6 +147,11 @@ class Axis:
             return instant_ticks(low, high, count=count)
         return duration_ticks(low, high, count=count, unit=self.unit)
 
+    def parts(self, count: int) -> int:
+        """Into how many parts, at most `count`, the ticks of a duration axis cut the range."""
+        low, high = self._ends
+        return max((high - low) // _step(low, high, count, self.unit), 1)
+
     @property
     def far(self) -> bool:
         """Whether the range lies so far from 0 that its durations are long numbers of the unit that fits its length."""
@@ -308,14 +313,21 @@ def duration_ticks(low_ms: int, high_ms: int, *, count: int, unit: Unit) -> list
 
     Where those are long, as far from 0, each label has its units: "19 723 d 2 h".
     """
-    span_ms = max(high_ms - low_ms, 1)
-    fitting = (step for step in unit.steps_ms if step * count >= span_ms)
-    step = next(fitting, None) or unit.ms * nice_step(-(-span_ms // unit.ms), count)
+    step = _step(low_ms, high_ms, count, unit)
     is_long = _is_long(low_ms, high_ms, unit)
     return [
         Tick(value, exactly(value) if is_long else _plain(unit.scale(value)))
         for value in _multiples(low_ms, high_ms, step)
     ]
+
+
+def _step(low_ms: int, high_ms: int, count: int, unit: Unit) -> int:
+    """The step between the ticks of a duration axis: rather one with ticks at both ends, if that has three parts."""
+    span_ms = max(high_ms - low_ms, 1)
+    fitting = [step for step in unit.steps_ms if step * count >= span_ms]
+    to_the_ends = (step for step in fitting if low_ms % step == high_ms % step == 0 and 3 * step <= span_ms)
+    shortest = fitting[0] if fitting else unit.ms * nice_step(-(-span_ms // unit.ms), count)
+    return next(to_the_ends, shortest)
 
 
 def _is_long(low_ms: int, high_ms: int, unit: Unit) -> bool:

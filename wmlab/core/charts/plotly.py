@@ -56,7 +56,9 @@ _TITLE_LINE: Final = 22
 _HEAD_LINE: Final = 17
 _PANEL_TITLE: Final = _READABLE_WIDTH - _LEFT - _EDGE
 _TICKS: Final = 5
-"""Ticks at most, about, where labels are long: of instants, and of far durations. Else plotly has as many as fit."""
+"""Ticks at most, about; more would be turned to the side where there is little room."""
+_MOST_TICKS: Final = 8
+"""Ticks of a clock at most, less one, so that they have room in a narrow column and its ends have one."""
 _ROW_OF_WORDS: Final = "%{customdata}<extra></extra>"
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
@@ -181,18 +183,17 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
     entries = legend_rows(scene.legend, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
-    below = _BOTTOM + (20 if scene.across.instants else 0)
-    bottom = below + legend
+    bottom = _BOTTOM + (20 if scene.across.instants else 0) + legend
     height = round(frame.top + frame.margin_top + bottom)
     layout: dict[str, Any] = {
         "template": TEMPLATE,
         **_head(frame, height),
         "height": height,
-        "margin": {"l": _LEFT, "r": round(scene.right), "t": frame.margin_top, "b": below},
+        "margin": {"l": _LEFT, "r": round(scene.right), "t": frame.margin_top, "b": bottom},
         "showlegend": bool(entries),
-        # Below the axis. Where one row has room for all, plotly gives the plot what the legend does not need.
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yref": "paper", "yanchor": "top"}
-        | {"y": round(-below / frame.top, 6)},
+        # Below the plot: where there is room for all in one row, what is free is at the end.
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "yanchor": "top"}
+        | {"y": round(legend / height, 6)},
         "barmode": "overlay",
         "uniformtext": {"mode": "hide", "minsize": LABEL_PX},  # a label without room in its bar would be made small
         "separators": ". ",  # numbers as wmlab.core.words writes them
@@ -241,10 +242,9 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
         "range": axis.plotted([axis.low, axis.high]),
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
+        "nticks": _TICKS - 1 if axis.instants else _TICKS + 1,
     }
-    if axis.instants:
-        shown["nticks"] = _TICKS - 1
-    else:
+    if not axis.instants:
         shown["tickformat"] = ",.9~g"
     if isinstance(axis, Axis) and axis.far:
         ticks = axis.ticks(_TICKS)
@@ -259,6 +259,8 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
 def _across(scene: Scene) -> dict[str, Any]:
     axis = scene.across
     shown = _axis(axis) | {"anchor": "free", "position": 0}
+    if isinstance(axis, Axis) and not axis.instants:
+        shown["nticks"] = axis.parts(_MOST_TICKS) + 1
     shown["hoverformat"] = _instant_format(axis) if isinstance(axis, Axis) and axis.instants else _number_format(axis)
     if scene.together:
         shown |= {"unifiedhovertitle": {"text": _hover_title(axis)}, "showspikes": False}
@@ -307,8 +309,11 @@ def _up(panel: Panel) -> dict[str, Any]:
     if panel.note:
         shown |= {"showticklabels": False, "showgrid": False, "ticks": ""}
     lanes = isinstance(axis, Numbers) and axis.low > axis.high
-    # Lanes are not zoomed, and next to boxes plotly would leave the lines of the other axes out.
-    return shown | ({"fixedrange": True} if lanes else {"showgrid": not panel.note})
+    if lanes:
+        shown["fixedrange"] = True  # they are not zoomed
+    elif not panel.note and (isinstance(axis, Axis) or axis.marked is None):
+        shown["showgrid"] = True  # next to boxes plotly would leave the lines out
+    return shown
 
 
 def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scatter | go.Bar]:
@@ -355,7 +360,8 @@ def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dic
         look |= {"mode": "lines+markers", "cliponaxis": False, "marker": marker}
     if scene.together and isinstance(up := panel.up, Axis):
         look["hovertemplate"] = _at(up, "y")
-        if _in_words(up):
+        # plotly writes a hyphen where a sentence has a minus.
+        if _in_words(up) or any(y is not None and y < 0 for y in ys):
             words = ["" if y is None else clock_words(y) for y in ys]
             look |= {"customdata": words, "hovertemplate": "%{customdata}"}
     return look | {"name": escape(layer.name)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final, Literal, TypeVar
 
 from wmlab.core.arguments import the_flag
@@ -418,8 +418,8 @@ class Scene:
         named: dict[str, Named] = {}
         for layer in self.layers:
             if not isinstance(layer, Between) and layer.legend:
-                drawn = layer.boxes if isinstance(layer, Blocks) else [y for y in layer.ys if y is not None]
-                if drawn:
+                drawn = layer.boxes if isinstance(layer, Blocks) else layer.xs
+                if drawn and not (isinstance(layer, Steps) and all(y is None for y in layer.ys)):
                     named.setdefault(layer.name, layer)
         return list(named.values())
 
@@ -464,15 +464,29 @@ class Scene:
         columns = [(rule.x - self.across.low) / span * plot_px for rule in self.rules]
         ranks = [_IMPORTANCE.index(rule.shape) for rule in self.rules]
         room = (-beside[0], plot_px + beside[1])
-        tried = []
-        for width in (plot_px + sum(beside), *_BROKEN_PX):
-            texts = [wrap(rule.label, width=width, size=LABEL_PX) for rule in self.rules]
-            widths = [max(text_width(words, LABEL_PX) for words in lines) + gap for lines in texts]
-            levels, places = stagger(columns, widths, room=room, ranks=ranks, lines=[len(lines) for lines in texts])
-            tried.append(RuleLabels(levels, places, texts))
+        texts = [wrap(rule.label, width=plot_px + sum(beside), size=LABEL_PX) for rule in self.rules]
+        tried = [self._stagger(texts, columns, ranks, room, gap)]
+        # First only those that have no room are broken, then all.
+        for width, every in product(_BROKEN_PX, (False, True)):
             if not tried[-1].missing:
                 break
+            broken = [wrap(rule.label, width=width, size=LABEL_PX) for rule in self.rules]
+            lacking = [every or place is None for place in tried[0].places]
+            chosen = [lines if lacks else text for lines, lacks, text in zip(broken, lacking, texts, strict=True)]
+            tried.append(self._stagger(chosen, columns, ranks, room, gap))
         return min(tried, key=lambda labels: labels.missing)
+
+    @staticmethod
+    def _stagger(
+        texts: Sequence[Sequence[str]],
+        columns: Sequence[float],
+        ranks: Sequence[int],
+        room: tuple[float, float],
+        gap: float,
+    ) -> RuleLabels:
+        widths = [max(text_width(words, LABEL_PX) for words in lines) + gap for lines in texts]
+        heights = [len(lines) for lines in texts]
+        return RuleLabels(*stagger(columns, widths, room=room, ranks=ranks, lines=heights), texts)
 
     def title_lines(self, *, width: float) -> list[str]:
         """The title, which is bold, in lines."""
@@ -541,4 +555,4 @@ def behind_furthest(
     ]
     ends = shown_range([held(xs, ys) for ys in distances], least_ms=max(xs[-1] - xs[0], 1))
     up = time_axis("behind the furthest", [0, *ends], pad_percent=8)
-    return Panel(up=replace(up, low=min(ends[0], -up.high // 25)), layers=layers, height=130.0)
+    return Panel(up=replace(up, low=min(ends[0], -(up.high // 25))), layers=layers, height=150.0)

@@ -40,6 +40,7 @@ from wmlab.core.charts.style import (
     TICK_PX,
     TITLE_PX,
     RuleLabels,
+    jupyter_style,
     text_width,
 )
 
@@ -47,8 +48,8 @@ _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
 _WIDTH, _MARGIN = 900.0, 20.0
 _NARROW: Final = 560.0
 _BY_COLUMN: Final = (
-    "<div style='container-type:inline-size'><style>@container (max-width:820px){"
-    ".wmlab-wide{display:none}.wmlab-narrow{display:block!important}}</style>"
+    "<div class='wmlab-page' style='container-type:inline-size'><style>@container (max-width:820px){"
+    f".wmlab-wide{{display:none}}.wmlab-narrow{{display:block!important}}}}{jupyter_style('.wmlab-page')}</style>"
 )
 _LEVEL, _GAP, _AXIS, _LEGEND, _TITLE_LINE = 19.0, 18.0, 50.0, 22.0, 22.0
 _SWATCH: Final = 26.0
@@ -87,7 +88,8 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
 def svg_for_page(scene: Scene) -> str:
     """The scene as HTML: drawn in two widths, of which a page shows the one that its column has room for.
 
-    In a narrow column the texts of the wide one would be too small to read. Where styles are stripped, as on GitHub,
+    In a narrow column the texts of the wide one would be too small to read. In JupyterLab it has the colours of the
+    theme. Where styles are stripped, as on GitHub,
     the wide one is shown.
     """
     wide, narrow = draw_svg(scene), draw_svg(scene, _NARROW)

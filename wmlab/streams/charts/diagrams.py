@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from wmlab.core.charts.chart import (
     one_stream,
     one_value,
     plain_columns,
+    share_of,
     stream_rows,
     the_recording,
 )
@@ -45,6 +46,8 @@ from wmlab.streams.model.segment import segment_name
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
+_ABREAST: Final = 12
+"""Messages drawn at most of one kind from one party to another that are on their way at once."""
 _CLOSE: Final = 40
 """Messages from which on the lines are thin."""
 _LOOKS: Final = ("lower", "upper", "perfect")
@@ -72,6 +75,7 @@ def message_diagram(
     `table` is a recording, or a pandas or Spark DataFrame with the columns stream, sent_ms, received_ms (null: it
     did not arrive), sender, receiver, kind and content; `around_ms` is the moment, which has to be given, and `span_ms`
     how much clock is shown. `parties` chooses the nodes and their order. A message that did not arrive ends in a cross.
+    Of many messages the nearest are drawn, and of those that are on their way side by side a share.
     Raises `ChartError` for anything else, no moment, a missing column, several streams, or when no message was on its
     way.
     """
@@ -103,12 +107,12 @@ def message_diagram(
     one_value("stream", streams)
     messages.sort(key=lambda m: (m.sent_ms, m.end_ms, *m[3:]))
     nearest = sorted(range(len(messages)), key=lambda i: abs(messages[i].sent_ms - around_ms))[:_MOST]
-    near = [messages[i] for i in sorted(nearest)]
+    near = _apart([messages[i] for i in sorted(nearest)])
     nodes = list(dict.fromkeys(parties or _side_by_side(near)))
     clock = Axis("clock", from_ms, to_ms, is_instant([from_ms, to_ms]), duration_unit(span_ms))
     moment = Path(name="moment", role="mark", xs=[around_ms] * 2, ys=(-0.5, len(nodes) - 0.5), legend=False)
     sentence = message_sentences(messages, "".join(streams) or "no stream", from_ms, to_ms)
-    fewer = drawn_words((len(near), len(messages), "messages, the nearest"))
+    fewer = drawn_words((len(near), len(messages), f"messages{', the nearest' if len(messages) > _MOST else ''}"))
     within = f" in {streams[0]}" if streams else ""
     data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
     return chart_of(
@@ -125,6 +129,19 @@ def message_diagram(
             )
         ],
     )
+
+
+def _apart(messages: Sequence[Message]) -> list[Message]:
+    """The messages; of many alike that are on their way at once an even share, whose lines can be told apart."""
+    alike: dict[tuple[str, str, str], list[Message]] = {}
+    for message in messages:
+        alike.setdefault((message.sender, message.receiver, message.kind), []).append(message)
+    drawn = []
+    for group in alike.values():
+        changes = sorted((at, step) for m in group for at, step in ((m.sent_ms, 1), (m.end_ms, -1)))
+        most = max(accumulate(step for _, step in changes))
+        drawn += share_of(group, max(len(group) * _ABREAST // max(most, _ABREAST), 1))
+    return sorted(drawn, key=lambda m: (m.sent_ms, m.end_ms))
 
 
 def _moment(around_ms: int | None, sent_ms: Sequence[Any]) -> int:

@@ -271,7 +271,7 @@ def _blocks(segments: Sequence[TableRow], fronts: Sequence[Front], end_ms: int) 
     spans = {row["segment_id"]: _spans(row, segments, end_ms) for row in segments}
     alone, shared, names = list[Box](), list[Box](), list[Box]()
     for row in segments:
-        keys, words, name = (row["low"], row["high"]), segment_words(row), segment_name(row["segment_id"])
+        keys, words, name = (row["low"], row["high"]), segment_words(row), f"\u2002{segment_name(row['segment_id'])}"
         middle = [other["segment_id"] for other in segments if other["low"] <= sum(keys) / 2 < other["high"]]
         lines = [reached[other] for _, reached in fronts for other in middle if other in reached]
         covered = [span for other in middle if other != row["segment_id"] for span in spans[other][1:]]
