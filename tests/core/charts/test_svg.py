@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.charts.golden import SCENES, picture
-from wmlab.core.charts.axis import time_axis
+from wmlab.core.charts.axis import Numbers, time_axis
 from wmlab.core.charts.scene import Between, Panel, Rule, Scene, Steps, merge_equal
 from wmlab.core.charts.style import ROLES, Placed, page_colour, stagger, text_width, wrap
 
@@ -158,3 +158,19 @@ def test_a_rule_beyond_the_ends_of_the_axis_is_left_out() -> None:
     rules = [Rule(at_ms, str(at_ms)) for at_ms in (5, 10, 20, 25)]
     scene = Scene(title="", subtitle="", across=axis, panels=[Panel(up=axis, layers=[], height=10)], rules=rules)
     assert [rule.label for rule in scene.rules] == ["10", "20"]
+
+
+def test_a_label_without_room_in_one_line_has_several() -> None:
+    """Of 80 s in 404 px: neither has room left of the first line, nor right of the second, nor between them."""
+    rules = [
+        Rule(21_000, "payments holds its transaction for 26 s"),
+        Rule(66_000, "payments aborts its oldest transaction"),
+    ]
+    panel = Panel(up=Numbers("", 0, 1), layers=[])
+    scene = Scene(title="", subtitle="", across=time_axis("clock", [0, 80_000]), panels=[panel], rules=rules)
+    labels = scene.rule_labels(404, gap=12, beside=(62, 22))
+    assert labels.missing == 0
+    assert [" ".join(lines).replace("\u00a0", " ") for lines in labels.texts] == [rule.label for rule in rules]
+    assert sorted(len(lines) for lines in labels.texts) == [1, 2], "only the one without room is broken"
+    assert labels.rows == labels.levels == max(place.above for place in labels.places if place is not None)
+    assert "Without a label" not in scene.answer(labels)
