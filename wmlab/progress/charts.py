@@ -100,16 +100,14 @@ def progress(
 
 
 def _behind(table: Table, roles: Sequence[str]) -> list[Panel]:
-    """How far each origin is behind the furthest one, after each arrival; nothing where there is only one."""
+    """How far each origin is behind the furthest one, after each arrival."""
     last: dict[str, Value] = dict.fromkeys(_emitters(table))
-    if len(last) < 2:
-        return []
     watermarks: dict[str, list[Value]] = {emitter: [] for emitter in last}
     for emitter, watermark in zip(table["emitter"], table["local_watermark"], strict=True):
         last[emitter] = watermark
         for name, values in watermarks.items():
             values.append(last[name])
-    return [behind_furthest(table["arrived_ms"], watermarks, roles, most=_CAP)]
+    return behind_furthest(table["arrived_ms"], watermarks, roles, most=_CAP)
 
 
 def sequence_prefix(

@@ -69,6 +69,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     assert same.sentence == (
         "The watermarks of 2 streams were all known for 1.0 s, and they were the same all the time."
     )
+    assert len(same.scene.panels) == 1, "none is ever behind"
 
 
 def test_streams_of_two_epochs_have_no_time_in_common() -> None:

@@ -540,13 +540,16 @@ def lanes(names: Iterable[str], layers: Sequence[Layer], *, height: float = LANE
 
 def behind_furthest(
     xs: Sequence[int], curves: Mapping[str, Sequence[Value]], roles: Sequence[str], *, most: int
-) -> Panel:
+) -> list[Panel]:
     """How far each of several curves over the same clock is behind the furthest of them, where the two are known.
 
-    Curves that rise with the clock lie on each other; here they are apart. Of each about `most` points are drawn.
+    Curves that rise with the clock lie on each other; here they are apart. Of each about `most` points are drawn. There
+    is no panel if none is ever behind.
     """
     furthest = [max((y for y in row if y is not None), default=None) for row in zip(*curves.values(), strict=True)]
     distances = [minus(furthest, ys) for ys in curves.values()]
+    if not any(any(ys) for ys in distances):
+        return []
     rows = thin(distances, most, xs=xs)
     drawn = [xs[row] for row in rows]
     layers = [
@@ -555,4 +558,4 @@ def behind_furthest(
     ]
     ends = shown_range([held(xs, ys) for ys in distances], least_ms=max(xs[-1] - xs[0], 1))
     up = time_axis("behind the furthest", [0, *ends], pad_percent=8)
-    return Panel(up=replace(up, low=min(ends[0], -(up.high // 25))), layers=layers, height=150.0)
+    return [Panel(up=replace(up, low=min(ends[0], -(up.high // 25))), layers=layers, height=150.0)]

@@ -248,12 +248,10 @@ def coalescing(
 
 
 def _behind(level: LevelHistory, key: int) -> list[Panel]:
-    """How far each input that counts is behind the furthest one; nothing where there is only one."""
-    if len(level.names) < 2:
-        return []
+    """How far each input that counts is behind the furthest one."""
     xs, watermarks = level.counted(key)
     named = {level.names[number]: values for number, values in watermarks.items()}
-    return [behind_furthest(xs, named, [*islice(cycle(_ROLES), len(named))], most=_POINTS_DRAWN)]
+    return behind_furthest(xs, named, [*islice(cycle(_ROLES), len(named))], most=_POINTS_DRAWN)
 
 
 def _without_output(level: LevelHistory, key: int) -> list[Layer]:

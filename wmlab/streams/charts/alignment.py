@@ -117,7 +117,7 @@ def _panels(aligned: Alignment) -> list[Panel]:
     ends = shown_range([held(at_ms, lower) for lower in lowers.values()], least_ms=at_ms[-1] - at_ms[0])
     up = time_axis("lower bound", ends, pad_percent=5, clock=at_ms)
     below = behind_furthest(at_ms, lowers, _ALIGNED, most=_MOST)
-    return [Panel(up=up, layers=[band, *merge_equal(curves)], height=230.0), below]
+    return [Panel(up=up, layers=[band, *merge_equal(curves)], height=230.0), *below]
 
 
 def _rules(table: Any) -> list[Rule]:
