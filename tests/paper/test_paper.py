@@ -121,3 +121,20 @@ def test_an_answer_has_a_picture_and_a_table(answer: object) -> None:
     page = answer._repr_html_()  # type: ignore[attr-defined]
     assert "<svg" in page
     assert "<table>" in page
+
+
+def test_the_table_of_sequence_numbers_is_a_picture() -> None:
+    """Watermarking and Progress, SequenceNumber: 5 (Seen all), 3 (Missing 4), 1 (Missing 2)."""
+    rows = ("1, 2, 3, 4, 5", "1, 2, 3, 5, 6", "1, 3, 4, 6")
+    chart = paper.sequence_table(*rows)
+    assert [f"{row}: {wm.paper.sequences(row).sentence.split('. ')[0]}" for row in rows] == (
+        chart.sentence.removesuffix(".").split(". ")
+    )
+    states = {row: [] for row in rows}
+    for row, state in zip(chart.data["row"], chart.data["state"], strict=True):
+        states[row].append(state)
+    inside, behind = "in the longest consecutive sequence", "waits behind a gap"
+    assert states[rows[1]] == [inside, inside, inside, "missing", behind, behind]
+    assert states[rows[2]] == [inside, "missing", behind, behind, "missing", behind]
+    with pytest.raises(ModelError, match="has no row"):
+        paper.sequence_table()

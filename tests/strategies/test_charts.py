@@ -219,14 +219,15 @@ def test_a_number_that_would_stand_on_the_next_point_is_a_line_away_from_it():
     # 540 pixels are 1 000 ms wide: a digit and the point before it take 19 of them.
     points = [(0, 1.0, "1"), (500, 1.0, "2"), (510, 1.1, "3"), (534, 1.0, "4"), (560, 1.1, "5"), (700, 1.0, "6 (90 s)")]
     boxes = curves._numbers(points, 1_000, 3.0)
+    below = 0.6 * 0.05 * 3.0
     assert [(box.x_low, box.y_low, box.label) for box in boxes] == [
-        (0, 1.0, "1"),
-        (510, 0.85, "2, 3"),
-        (560, 1.0, "4, 5"),
-        (700, 1.0, "6 (90 s)"),
+        (0, 1.0 - below, "1"),
+        (510, 0.85 - below, "2, 3"),
+        (560, 1.0 - below, "4, 5"),
+        (700, 1.0 - below, "6 (90 s)"),
     ]
     above, _ = curves._numbers([(500, 1.0, "1"), (532, 0.9, "2")], 1_000, 3.0)
-    assert (above.x_low, above.y_low) == (500, 1.15)
+    assert (above.x_low, above.y_low) == (500, 1.15 - below)
 
 
 def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_short():

@@ -139,7 +139,7 @@ def html_table(
     left: Sequence[int] = (0,),
     columns: Mapping[str, str] | None = None,
 ) -> str:
-    """A table as HTML below its caption, which is HTML already and as wide as the page.
+    """A table as HTML below its caption, which is HTML already and as wide as the page; empty: there is none.
 
     The other arguments are what `TableAnswer` has of these names.
     """
@@ -151,7 +151,8 @@ def html_table(
         for row in rows
     ]
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
-    return f"<p style='text-align:left'>{caption}</p><table>{lines}</table>"
+    above = f"<p style='text-align:left'>{caption}</p>" if caption else ""
+    return f"{above}<table>{lines}</table>"
 
 
 def html_card(title: str, rows: Iterable[tuple[str, Cell]]) -> str:

@@ -17,6 +17,15 @@ HEXAGON: Final = ("{{", "}}")
 SLANTED: Final = ("[/", "/]")
 
 
+_ABREAST: Final = 3
+"""Nodes that have room one behind the other from left to right: the text of more would be small in a narrow column."""
+
+
+def head(depth: int) -> str:
+    """The first line of a flowchart with so many nodes one behind the other: where there is no room, they go down."""
+    return f"flowchart {'LR' if depth <= _ABREAST else 'TB'}"
+
+
 def node(
     identifier: str, name: str, lines: Iterable[object] = (), *, shape: tuple[str, str] = RECTANGLE, beside: str = ""
 ) -> str:

@@ -17,7 +17,6 @@ from wmlab.core.arguments import the_names
 from wmlab.core.charts.axis import Piece, held, shown_range, sloping, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns
 from wmlab.core.charts.scene import Panel, Path, Steps, behind_clock, merge_equal, thinned
-from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
@@ -66,9 +65,7 @@ class RunComparison(Answer):
 
     def _repr_html_(self) -> str:
         """The still picture and both tables."""
-        page = (
-            f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.html}</div>"
-        )
+        page = self.chart.html
         for part, rows in (("scenario", self.differs), ("result", self.results)):
             table = html_table(f"What differs in the {part}s:", ("", *self.labels), measures_as_text(rows))
             page += table if rows else f"<p>Nothing differs in the {part}s.</p>"

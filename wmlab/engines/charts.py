@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, Final
 
 from wmlab.core import namespace
@@ -33,6 +34,8 @@ _CAP: Final = 600
 _HEIGHT: Final = 260.0
 _LOW: Final = 130.0
 _LONGEST: Final = 24
+_OTHERS: Final = ("fourth", "perfect")
+"""The looks of what does not hold the watermark, in turn."""
 
 
 def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = None) -> Chart:
@@ -75,7 +78,7 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
 
 def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
     """The watermark of each source, of the operators behind them, and of the one that was asked for, on top."""
-    curves = []
+    curves, others = [], cycle(_OTHERS)
     for task in job.path:
         instances = job.tasks[task]
         if job.engine == "flink" and (task != job.observed_task or not job.inputs[task]):
@@ -83,7 +86,7 @@ def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
                 name = instance.source if len(instances) == 1 else f"{instance.source}, subtask {instance.subtask}"
                 is_holder = _holds(instance, explanation)
                 points = [(each.at_ms, each.output_watermark_ms) for each in instance.moments]
-                curves.append(_steps(name, "upper" if is_holder else "perfect", points, job.at_ms))
+                curves.append(_steps(name, "upper" if is_holder else next(others), points, job.at_ms))
     if job.engine == "spark":
         newest: list[tuple[int, Value]] = []
         for each in job.observed[0].moments:
@@ -140,9 +143,7 @@ def _lag(job: Job) -> Panel | None:
     known = [y for y in curve.ys if y is not None]
     if not known:
         return None
-    low, high = min(*known, 0), max(*known, 1_000)
-    up = Axis("lag", low, high, False, duration_unit(high - low))
-    return Panel(up=up, layers=[curve], height=_LOW)
+    return Panel(up=time_axis("lag", [*known, 0, 1_000], pad_percent=8), layers=[curve], height=_LOW)
 
 
 def _rows(job: Job, explanation: JobExplanation) -> Panel | None:

@@ -20,7 +20,7 @@ from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_choice
 from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, chart_of, columns
-from wmlab.core.charts.scene import Blocks, Box, Panel, Steps, Value, lanes
+from wmlab.core.charts.scene import Blocks, Box, Panel, Steps, Value, known_spans, lanes
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
@@ -87,6 +87,10 @@ class PaperCoalescing(TableAnswer[CoalescedItem]):
 
     def _repr_html_(self) -> str:
         return self.chart.html + TableAnswer._repr_html_(self)
+
+    def _caption(self) -> str:
+        """Nothing: the sentence stands in the picture."""
+        return ""
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
         for row in self.rows:
@@ -250,7 +254,7 @@ def _watermarks(curves: Mapping[str, Sequence[tuple[int, int]]], key: int, end: 
     values = [value for points in curves.values() for _, value in points]
     margin = max(1, (max(values) - min(values)) // 8)
     layers = []
-    for (name, points), role in zip(curves.items(), (*_cycled(len(curves) - 1), "lower"), strict=True):
+    for (name, points), role in zip(curves.items(), (*_cycled(len(curves) - 1), "coalesced"), strict=True):
         if points:
             xs, ys = [at for at, _ in points], list[Value](value for _, value in points)
             layers.append(Steps(name=name, role=role, xs=[*xs, end], ys=[*ys, ys[-1]], legend=True))
@@ -263,13 +267,13 @@ def _cycled(count: int) -> list[str]:
 
 
 def _idle(rows: Sequence[CoalescedItem], count: int) -> Blocks:
+    steps = range(1, len(rows) + 2)
     boxes = [
-        Box(at, at + 1, number - 0.32, number + 0.32, "idle", f"input {number} is idle after {row.item}")
-        for at, row in enumerate(rows, start=1)
+        Box(begin, end, number - 0.32, number + 0.32, "idle", f"input {number} is idle after {rows[begin - 1].item}")
         for number in range(count)
-        if number in row.idle
+        for begin, end in known_spans(steps, [1 if number in row.idle else None for row in (*rows, rows[-1])])
     ]
-    return Blocks(name="idle, excluded", role="unknown", boxes=boxes, opacity=0.4)
+    return Blocks(name="idle", role="unknown", boxes=boxes, opacity=0.4)
 
 
 def _sentence(rows: Sequence[CoalescedItem], emitted: Sequence[EmittedItems], count: int) -> str:

@@ -79,6 +79,10 @@ class PaperSequences(TableAnswer[SequencePrefix]):
     def _repr_html_(self) -> str:
         return self.chart.html + TableAnswer._repr_html_(self)
 
+    def _caption(self) -> str:
+        """Nothing: the sentence stands in the picture."""
+        return ""
+
     def _rows(self) -> Iterable[tuple[str | int, ...]]:
         return ((row.buffer, *(getattr(row, rule) for rule in _RULES)) for row in self.rows)
 
@@ -123,8 +127,34 @@ def sequences(text: str, *, chunk_base: ChunkBase = 0) -> PaperSequences:
     whole = {rule: _complete(buffers, chunk_base, rule) for rule in _RULES}
     highest = max(buffer.sequence for buffer in buffers)
     missing = tuple(number for number in range(1, highest + 1) if number not in whole["set"])
-    sentence = _sentence(rows[-1], missing)
-    return PaperSequences(rows=tuple(rows), missing=missing, chart=_draw(buffers, rows[-1], whole, sentence))
+    come = {buffer.sequence for buffer in buffers}
+    chart = _draw(
+        [_Lane(rule, getattr(rows[-1], rule), whole[rule], come) for rule in _RULES],
+        "rule",
+        _sentence(rows[-1], missing),
+        f"How far is the longest consecutive sequence of {counted(len(buffers), 'buffer')}?",
+    )
+    return PaperSequences(rows=tuple(rows), missing=missing, chart=chart)
+
+
+def sequence_table(*texts: str, chunk_base: ChunkBase = 0) -> Chart:
+    """Draw several rows of buffers, each with its longest consecutive sequence, as the table of the document.
+
+    A sequence is complete by the rule "set". `chunk_base` is that of `sequences`, which also says what is raised;
+    `ModelError` without a row.
+
+    >>> sequence_table("1, 2, 3, 4, 5", "1, 2, 3, 5, 6", "1, 3, 4, 6")
+    1, 2, 3, 4, 5: 5 (Seen all). 1, 2, 3, 5, 6: 3 (Missing 4). 1, 3, 4, 6: 1 (Missing 2).
+    """
+    if not texts:
+        raise ModelError("A table of sequence numbers has no row.", remedy='Give one, for example "1, 2, 3, 5, 6".')
+    rows, sentences = [], []
+    for text in texts:
+        buffers, answer = _buffers(text, chunk_base), sequences(text, chunk_base=chunk_base)
+        complete = _complete(buffers, chunk_base, "set")
+        rows.append(_Lane(text, answer.prefix, complete, {buffer.sequence for buffer in buffers}))
+        sentences.append(f"{text}: {_reached(answer.prefix, answer.missing)}")
+    return _draw(rows, "row", " ".join(sentences), "How far is the longest consecutive sequence of each row?")
 
 
 def _buffers(text: str, base: ChunkBase) -> list[TupleBuffer]:
@@ -167,46 +197,61 @@ def _complete(buffers: Sequence[TupleBuffer], base: ChunkBase, rule: Completenes
     return {b.sequence for b, at in zip(buffers, follow_buffers(buffers, [1], rules), strict=True) if at.completes}
 
 
+def _reached(prefix: int, missing: Sequence[int]) -> str:
+    """A longest consecutive sequence as the document writes it."""
+    return f"{prefix} ({f'Missing {missing[0]}' if missing else 'Seen all'})."
+
+
 def _sentence(last: SequencePrefix, missing: Sequence[int]) -> str:
-    lacking = f"Missing {missing[0]}" if missing else "Seen all"
     others = [f"the rule {rule} gives {getattr(last, rule)}" for rule in _RULES if getattr(last, rule) != last.set]
-    text = f"{last.set} ({lacking})."
+    text = _reached(last.set, missing)
     return f"{text} T{listed(others).removeprefix('t')}." if others else text
 
 
-def _draw(
-    buffers: Sequence[TupleBuffer], last: SequencePrefix, whole: dict[CompletenessRule, set[int]], sentence: str
-) -> Chart:
-    """A lane for each rule with a box for each sequence: in the prefix, complete behind a gap, or not complete."""
-    highest = max(buffer.sequence for buffer in buffers)
-    come = {buffer.sequence for buffer in buffers}
-    boxes: dict[str, list[Box]] = {
-        "in the longest consecutive sequence": [],
-        "waits behind a gap": [],
-        "missing or not complete": [],
-    }
+_KINDS: Final[dict[str, str]] = {
+    "in the longest consecutive sequence": "lower",
+    "waits behind a gap": "perfect",
+    "missing or not complete": "alarm",
+}
+"""What a sequence can be in a picture, with the role of its boxes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A row of the picture: how far its longest consecutive sequence goes, what is complete, and what has come."""
+
+    name: str
+    prefix: int
+    complete: set[int]
+    come: set[int]
+
+    def kind(self, number: int) -> str:
+        """What a sequence is, of the kinds of the legend."""
+        inside, behind, outside = _KINDS
+        return inside if number <= self.prefix else behind if number in self.complete else outside
+
+    def state(self, number: int) -> str:
+        """The same, and whether anything of it has come."""
+        return self.kind(number) if number in self.complete else "not complete" if number in self.come else "missing"
+
+
+def _draw(rows: Sequence[_Lane], of: str, sentence: str, title: str) -> Chart:
+    """A lane for each row with a box for each sequence; `of` is what the rows differ in."""
+    highest = max(max(row.come) for row in rows)
+    boxes: dict[str, list[Box]] = {kind: [] for kind in _KINDS}
     table = []
-    for lane, rule in enumerate(_RULES):
-        for number in range(1, highest + 1):
-            complete = number in whole[rule]
-            in_prefix = number <= getattr(last, rule)
-            kind = (
-                "in the longest consecutive sequence"
-                if in_prefix
-                else "waits behind a gap"
-                if complete
-                else "missing or not complete"
-            )
-            what = kind if complete else "not complete" if number in come else "missing"
-            words = f"{rule}: sequence {number}: {what}"
-            boxes[kind].append(Box(2 * number - 1, 2 * number + 1, lane - 0.36, lane + 0.36, str(number), words))
-            table.append((rule, number, what))
-    roles = dict(zip(boxes, ("lower", "perfect", "alarm"), strict=True))
+    for lane, row in enumerate(rows):
+        for number in range(1, max(row.come) + 1):
+            words = f"{row.name}: sequence {number}: {row.state(number)}"
+            box = Box(2 * number - 1, 2 * number + 1, lane - 0.36, lane + 0.36, str(number), words)
+            boxes[row.kind(number)].append(box)
+            table.append((row.name, number, row.state(number)))
     marked = tuple(Tick(2 * number, str(number)) for number in range(1, highest + 1, max(1, highest // 20)))
+    layers = [Blocks(name=kind, role=role, boxes=boxes[kind]) for kind, role in _KINDS.items()]
     return chart_of(
         sentence,
-        columns(table, "rule", "sequence", "state"),
-        title=f"How far is the longest consecutive sequence of {counted(len(buffers), 'buffer')}?",
+        columns(table, of, "sequence", "state"),
+        title=title,
         across=Numbers("sequence number", 1, 2 * highest + 1, marked),
-        panels=[lanes(_RULES, [Blocks(name=kind, role=roles[kind], boxes=of_kind) for kind, of_kind in boxes.items()])],
+        panels=[lanes([row.name for row in rows], layers)],
     )

@@ -69,6 +69,10 @@ class PaperCut(TableAnswer[CutRow]):
     def _repr_html_(self) -> str:
         return self.chart.html + TableAnswer._repr_html_(self)
 
+    def _caption(self) -> str:
+        """Nothing: the sentence stands in the picture."""
+        return ""
+
     def _rows(self) -> Iterable[tuple[str, ...]]:
         return ((row.step, row.position, row.missing) for row in self.rows)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, cycle, islice, pairwise
 from typing import Any, Final
 
 from wmlab.core import namespace
-from wmlab.core.charts.axis import Axis, Numbers, Piece, duration_unit, held, shown_range, single, time_axis, time_words
+from wmlab.core.charts.axis import Axis, Numbers, Piece, held, shown_range, single, time_axis, time_words
 from wmlab.core.charts.chart import (
     Chart,
     chart_of,
@@ -22,12 +22,15 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import (
     Between,
+    Blocks,
+    Box,
     ConstantSpan,
     Dots,
     Panel,
     Shape,
     Steps,
     Value,
+    behind_furthest,
     constant_spans,
     merge_equal,
     thin,
@@ -35,7 +38,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, is_instant, listed, moment, rounded, shown
+from wmlab.core.words import counted, grouped, listed, moment, rounded, shown
 from wmlab.progress.diagram import plan as plan
 from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import last_of
@@ -46,6 +49,7 @@ namespace(__name__)
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""
 _HEIGHT: Final = 320.0
+_ROLES: Final = ("upper", "third", "fourth", "perfect")
 _NUMBERS: Final = (
     "arrival", "arrived_ms", "origin", "sequence", "watermark", "prefix", "local_watermark", "global_watermark",
 )  # fmt: skip
@@ -65,24 +69,25 @@ Table = Mapping[str, list[Any]]
 def progress(
     progressed: Any, *, stream: str | None = None, operator: str | None = None, title: str | None = None
 ) -> Chart:
-    """Draw the local watermark of every origin under the global one.
+    """Draw the local watermark of every origin over the global one, and how far each is behind the furthest.
 
     `progressed` is a recording of query plans, for which the values that the operator itself recorded are drawn; or a
     pandas or Spark DataFrame as `wm.progress.spark.progress` gives it, with stream, operator, arrival, arrived_ms,
     origin, emitter, sequence, watermark, prefix, local_watermark and global_watermark. `stream` chooses a query and
     `operator` an operator; of a recording that is by default the build of the last windows or, without windows, the
-    sink. The origin that held the global watermark the longest is drawn in its own colour. Raises `ChartError` for
-    anything else, a missing column, no rows, or several queries or operators of which none is chosen.
+    sink. Raises `ChartError` for anything else, a missing column, no rows, or several queries or operators of which
+    none is chosen.
     """
     table = _read_progress(progressed, stream, operator)
     sentence = _describe_progress(table)
-    blockers = _blocking_emitters(table, _longest(table))
-    curves = [_local(table, emitter, "upper" if [emitter] == blockers else "perfect") for emitter in _emitters(table)]
+    roles = [*islice(cycle(_ROLES), len(_emitters(table)))]
+    curves = [_local(table, emitter, role) for emitter, role in zip(_emitters(table), roles, strict=True)]
     xs, ys = thinned(table["arrived_ms"], table["global_watermark"], _CAP)
-    curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
+    # It lies on the curve of the origin that holds it, so it is broad and beneath the others.
+    curves.append(Steps(name="global", role="coalesced", xs=xs, ys=ys))
     every = [_over_time(_of(table, emitter), table) for emitter in _emitters(table)]
     every.append(held(table["arrived_ms"], table["global_watermark"]))
-    clock = _clock(table["arrived_ms"])
+    clock = time_axis("clock", table["arrived_ms"])
     ends = shown_range(every, least_ms=clock.high - clock.low)
     up = time_axis("watermark", ends, pad_percent=4, clock=table["arrived_ms"])
     columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
@@ -91,8 +96,19 @@ def progress(
         {"at_ms": table["arrived_ms"]} | columns,
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
         across=clock,
-        panels=[Panel(up=up, layers=merge_equal(curves), height=_HEIGHT)],
+        panels=[Panel(up=up, layers=merge_equal(curves), height=_HEIGHT), *_behind(table, roles)],
     )
+
+
+def _behind(table: Table, roles: Sequence[str]) -> list[Panel]:
+    """How far each origin is behind the furthest one, after each arrival."""
+    last: dict[str, Value] = dict.fromkeys(_emitters(table))
+    watermarks: dict[str, list[Value]] = {emitter: [] for emitter in last}
+    for emitter, watermark in zip(table["emitter"], table["local_watermark"], strict=True):
+        last[emitter] = watermark
+        for name, values in watermarks.items():
+            values.append(last[name])
+    return behind_furthest(table["arrived_ms"], watermarks, roles, most=_CAP)
 
 
 def sequence_prefix(
@@ -121,7 +137,7 @@ def sequence_prefix(
         sentence,
         {"at_ms": at_ms, "sequence": sequences, "prefix": reached},
         title=title or f"How long is the complete prefix of {chosen}?",
-        across=_clock(at_ms),
+        across=time_axis("clock", at_ms),
         panels=[
             Panel(
                 up=Numbers("sequence number", 0, max(sequences) + 1),
@@ -162,12 +178,6 @@ def _over_time(arrivals: Table, table: Table) -> list[Piece]:
         [*arrivals["arrived_ms"], table["arrived_ms"][-1]],
         [*arrivals["local_watermark"], arrivals["local_watermark"][-1]],
     )
-
-
-def _clock(at_ms: Sequence[int]) -> Axis:
-    low, high = min(at_ms), max(at_ms)
-    high = high if low < high else high + 1_000
-    return Axis("clock", low, high, is_instant(at_ms), duration_unit(high - low))
 
 
 def _emitters(table: Table) -> list[str]:
@@ -340,9 +350,19 @@ def windows_firing(
         title=title or f"When did the windows of {name} fire?",
         note=note,
         across=time_axis("clock", clock),
-        panels=[Panel(up=up, height=300.0, layers=[curve, *dots])],
-        rules=faults(recording, name, without=("late",)),
+        panels=[Panel(up=up, height=300.0, layers=[*_without_one(fired, up), curve, *dots])],
+        rules=faults(recording, name, without=("late", "held")),  # a worker that stands still is an incident of its own
     )
+
+
+def _without_one(fired: Sequence[Mapping[str, Any]], up: Axis) -> list[Blocks]:
+    """The longest time in which no window fired; nothing where all fired at once."""
+    moments = sorted({row["fired_ms"] for row in fired})
+    if len(moments) < 2:
+        return []
+    begin, end = max(pairwise(moments), key=lambda stretch: stretch[1] - stretch[0])
+    box = Box(begin, end, up.low, up.high, "", f"no window fired for {rounded(end - begin)}")
+    return [Blocks(name="longest time without one", role="unknown", boxes=[box], opacity=0.16, outlined=False)]
 
 
 def _kind(row: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NamedTuple
 
 from wmlab.core import mermaid
@@ -18,7 +19,7 @@ from wmlab.core.charts.chart import the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, exactly, grouped, in_mermaid, moment
+from wmlab.core.words import counted, exactly, grouped, in_mermaid, moment, unbroken
 from wmlab.progress.scenario import (
     SCAN,
     SINK,
@@ -101,16 +102,17 @@ def _drawings(scenario: ProgressScenario, recorded: _Recorded) -> list[_Drawing]
 
 
 def _text(drawings: Sequence[_Drawing]) -> str:
-    lines, pipelines = ["flowchart LR"], 0
+    queries, pipelines = list[list[str]](), 0
     for drawing in drawings:
-        lines.append(f'    subgraph {drawing.prefix}["{in_mermaid(drawing.query.name)}"]')
-        lines.append("    direction LR")  # Mermaid turns a box that no edge leaves by a right angle
+        lines = [f'    subgraph {drawing.prefix}["{in_mermaid(drawing.query.name)}"]']
+        lines.append("    direction TB")  # Mermaid turns a box that no edge leaves by a right angle
         lines += drawing.ends
         for nodes in drawing.pipelines:
             pipelines += 1
             lines += [f'    subgraph p{pipelines}["Pipeline {pipelines}"]', *nodes, "    end"]
-        lines += [*drawing.edges, "    end"]
-    return "\n".join(lines) + "\n"
+        queries.append([*lines, *drawing.edges, "    end"])
+    # Mermaid puts the last box first.
+    return "\n".join(["flowchart TB", *chain.from_iterable(reversed(queries))]) + "\n"
 
 
 class _Head(NamedTuple):
@@ -223,8 +225,9 @@ def _words(buffers: Sequence[_Buffer]) -> Iterator[str]:
     if len(buffers) > _MOST_BUFFERS:
         marks = [buffer.watermark for buffer in buffers]
         yield f"{grouped(len(buffers))} buffers"
-        yield f"watermarks {moment(min(marks))} … {moment(max(marks))}"
+        yield f"watermarks from {unbroken(moment(min(marks)))}"
+        yield f"to {unbroken(moment(max(marks)))}"
         return
     for buffer in buffers:
         yield f"sequence {buffer.sequence}, chunk {buffer.chunk}"
-        yield f"{'last' if buffer.last else 'not the last'}, watermark {moment(buffer.watermark)}"
+        yield f"{'last' if buffer.last else 'not last'}, watermark {unbroken(moment(buffer.watermark))}"

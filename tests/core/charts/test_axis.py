@@ -189,3 +189,27 @@ def test_a_long_duration_has_its_units(low: int, high: int, title: str, labels: 
     axis = ticks.Axis("lag", low, high, False, ticks.duration_unit(high - low))
     assert axis.title == title
     assert [tick.label for tick in axis.ticks(4)][: len(labels)] == labels
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([53, 59_500], (0, 60_000)),
+        ([0, 14_800], (0, 15_000)),
+        ([2_000, 79_000], (0, 80_000)),
+        ([0, 60_005], (0, 61_000)),
+        ([5_788, 5_794], (5_788, 5_794)),
+        ([-19_900, -100], (-20_000, 0)),
+    ],
+)
+def test_a_clock_begins_and_ends_at_round_numbers_that_are_near(values: list[int], ends: tuple[int, int]) -> None:
+    axis = ticks.time_axis("clock", values)
+    assert (axis.low, axis.high) == ends
+    assert axis.low <= min(values) <= max(values) <= axis.high
+
+
+def test_ticks_are_rather_at_both_ends() -> None:
+    for end_ms, step_ms in ((15_000, 5_000), (12_000, 2_000), (60_000, 10_000), (80_000, 10_000)):
+        axis = ticks.time_axis("clock", [0, end_ms])
+        assert [tick.value for tick in axis.ticks(8)] == [*range(0, end_ms + 1, step_ms)]
+        assert axis.parts(8) == end_ms // step_ms

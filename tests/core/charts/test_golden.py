@@ -111,7 +111,7 @@ def test_what_has_no_room_for_its_label_is_said_in_its_hover_box_and_counted() -
     layout, rules = figure("incidents")["layout"], SCENES["incidents"].rules
     (happened,) = (trace for trace in figure("incidents")["data"] if trace["name"] == "happened")
     labels = [escape(rule.label) for rule in rules]
-    shown = [text.strip() for text in happened["text"]]
+    shown = [" ".join(text.replace("<br>", " ").replace("\u00a0", " ").split()) for text in happened["text"]]
     assert "" in shown
     assert shown == [label if label in shown else "" for label in labels]
     assert happened["customdata"] == labels

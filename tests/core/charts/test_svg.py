@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.charts.golden import SCENES, picture
-from wmlab.core.charts.axis import time_axis
+from wmlab.core.charts.axis import Numbers, time_axis
 from wmlab.core.charts.scene import Between, Panel, Rule, Scene, Steps, merge_equal
 from wmlab.core.charts.style import ROLES, Placed, page_colour, stagger, text_width, wrap
 
@@ -129,7 +129,7 @@ def test_what_lies_beyond_an_axis_is_not_drawn_and_is_said() -> None:
         "Beyond the axis: far, down to −11 d 13 h and up to 11 d 13 h; slope, up to 18.0 s; "
         "far dot (1 value), up to 11 d 13 h."
     )
-    assert scene.answer([]) == f"Why not. {scene.beyond}"
+    assert scene.answer(scene.rule_labels(500, gap=0, beside=(0, 0))) == f"Why not. {scene.beyond}"
     twice = replace(scene, panels=[*scene.panels, *(replace(panel, title=("again",)) for panel in scene.panels)])
     assert twice.beyond == "Some values of far, slope and far dot lie beyond the axes."
     assert svg.count("<svg x=") == 2, "the two curves, each in a picture that ends at the rim"
@@ -158,3 +158,19 @@ def test_a_rule_beyond_the_ends_of_the_axis_is_left_out() -> None:
     rules = [Rule(at_ms, str(at_ms)) for at_ms in (5, 10, 20, 25)]
     scene = Scene(title="", subtitle="", across=axis, panels=[Panel(up=axis, layers=[], height=10)], rules=rules)
     assert [rule.label for rule in scene.rules] == ["10", "20"]
+
+
+def test_a_label_without_room_in_one_line_has_several() -> None:
+    """Of 80 s in 404 px: neither has room left of the first line, nor right of the second, nor between them."""
+    rules = [
+        Rule(21_000, "payments holds its transaction for 26 s"),
+        Rule(66_000, "payments aborts its oldest transaction"),
+    ]
+    panel = Panel(up=Numbers("", 0, 1), layers=[])
+    scene = Scene(title="", subtitle="", across=time_axis("clock", [0, 80_000]), panels=[panel], rules=rules)
+    labels = scene.rule_labels(404, gap=12, beside=(62, 22))
+    assert labels.missing == 0
+    assert [" ".join(lines).replace("\u00a0", " ") for lines in labels.texts] == [rule.label for rule in rules]
+    assert sorted(len(lines) for lines in labels.texts) == [1, 2], "only the one without room is broken"
+    assert labels.rows == labels.levels == max(place.above for place in labels.places if place is not None)
+    assert "Without a label" not in scene.answer(labels)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import wmlab as wm
-from tests.core.charts.layers import check_chart, layers_of
+from tests.core.charts.layers import check_chart, layers_of, points
 from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.charts.chart import Chart
@@ -280,5 +280,24 @@ def test_items_that_go_together_lie_side_by_side() -> None:
 
 def test_the_activity_of_inputs_is_drawn_only_where_one_was_excluded() -> None:
     always = charts.coalescing(merged(duration_ms=100).record(), vertex="both")
-    assert len(always.scene.panels) == 1
-    assert len(charts.coalescing(late().record(), vertex="both").scene.panels) == 2
+    assert [panel.up.title for panel in always.scene.panels] == ["watermark (ms)", "behind the furthest (ms)"]
+    assert len(charts.coalescing(late().record(), vertex="both").scene.panels) == 3
+
+
+def test_an_input_is_behind_the_furthest_while_it_counts() -> None:
+    """Five items on two inputs (Hazelcast, Description of current behavior): input 0 is behind but for the last."""
+    arrivals = [(0, 10), (1, 12), (0, 11), (1, 13), (0, 14)]
+    rows = {of: [(t, 1_000 * at) for at, (number, t) in enumerate(arrivals, start=1) if number == of] for of in (0, 1)}
+    inputs = [
+        flow.Source(f"i{of}", columns=["t", "at"], rows=rows[of], arrival="at", times=[flow.EventTime("t")])
+        for of in rows
+    ]
+    run = flow.Dataflow(
+        "five",
+        vertices=[*inputs, flow.Merge("m"), flow.Sink("k")],
+        edges=["i0 -> m -> k", "i1 -> m"],
+        duration_ms=6_000,
+    ).record()
+    first, second = charts.coalescing(run, vertex="m").scene.panels[1].layers
+    assert [y for _, y in points(first)][1:6] == [0, 2, 1, 2, 0]
+    assert [y for _, y in points(second)][1:6] == [None, 0, 0, 0, 1]

@@ -231,10 +231,13 @@ def test_an_origin_of_another_time_does_not_squeeze_the_others() -> None:
     frame.loc[20:29, "global_watermark"] = 5
     frame.loc[22:22, "local_watermark"] = 7
     chart = progress(frame)
-    (panel,) = chart.scene.panels
+    panel, behind = chart.scene.panels
     assert panel.up.high - panel.up.low < 160_000
+    assert behind.up.high < 20_000
     assert chart.scene.subtitle == chart.sentence
-    assert chart.scene.beyond == "Beyond the axis: b, down to Jan 1 1970; global, down to Jan 1 1970."
+    assert chart.scene.beyond == (
+        "Beyond the axis: b, down to Jan 1 1970; global, down to Jan 1 1970; b behind the furthest, up to 19 723 d."
+    )
     assert chart.data["global_watermark"] == frame.global_watermark.tolist()
 
 

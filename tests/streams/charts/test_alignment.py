@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import wmlab as wm
-from tests.core.charts.layers import layers_of_kind
+from tests.core.charts.layers import layers_of_kind, points
 from wmlab.core.charts.scene import Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.overlap import TimesApartWarning
@@ -47,7 +47,12 @@ def test_the_readers_of_a_recording_are_drawn_with_what_happened() -> None:
         duration_ms=15_000,
     ).record()
     chart = wm.chart.alignment(run, by="reader")
-    assert [layer.name for layer in layers_of_kind(chart, Steps)] == ["readers-0", "readers-1", "distance"]
+    names = ["readers-0", "readers-1"]
+    behind_names = [f"{name} behind the furthest" for name in names]
+    assert [layer.name for layer in layers_of_kind(chart, Steps)] == [*names, *behind_names]
+    _, behind = chart.scene.panels
+    longest = max(y for layer in behind.layers for _, y in points(layer) if y is not None)
+    assert longest == max(apart for apart in chart.data["apart_ms"] if apart is not None)
     assert [rule.x for rule in chart.scene.rules] == [5_000, 9_000]
     windows = run.to_pandas("windows").dropna(subset="lower")
     for reader, rows in windows.groupby("reader"):
@@ -64,6 +69,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     assert same.sentence == (
         "The watermarks of 2 streams were all known for 1.0 s, and they were the same all the time."
     )
+    assert len(same.scene.panels) == 1, "none is ever behind"
 
 
 def test_streams_of_two_epochs_have_no_time_in_common() -> None:

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.core.charts.layers import layers_of, points, tick_labels
+from wmlab.core.charts.scene import Dots
 from wmlab.core.errors import ChartError
 from wmlab.streams.charts.diagrams import message_diagram
 
@@ -90,6 +91,17 @@ def test_of_very_many_messages_the_nearest_are_drawn() -> None:
     arrived = layers_of(chart)["arrived"].xs
     assert (len(arrived), min(arrived), max(arrived)) == (240, 381, 620)
     assert "Drawn are 240 of 1 000 messages, the nearest." in chart.scene.subtitle
+
+
+def test_of_many_alike_that_are_on_their_way_at_once_a_share_is_drawn() -> None:
+    """Behind a partition 34 appends wait for its end; as a line each they would be one brush."""
+    waiting = [(30_000 + 10 * n, 38_000, "south", "store", "append") for n in range(34)]
+    quick = [(30_000 + 100 * n, 30_020 + 100 * n, "south/2", "store", "append") for n in range(34)]
+    chart = message_diagram(table(*waiting, *quick), around_ms=34_000, span_ms=10_000)
+    drawn = [message for layer in layers_of(chart).values() if isinstance(layer, Dots) for message in layer.hover]
+    assert len(drawn) == 12 + 34
+    assert "Drawn are 46 of 68 messages." in chart.scene.subtitle
+    assert len(chart.data["sent_ms"]) == 68
 
 
 def test_real_clocks_are_written_in_utc() -> None:

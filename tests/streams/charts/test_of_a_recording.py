@@ -158,8 +158,9 @@ def places_of(layer: Any) -> Points:
 
 
 def test_boxes_and_markers_say_what_they_are() -> None:
-    segments = layers_of(view.key_space(recording()))["segment"]
-    assert [box.label for box in segments.boxes] == ["0@0", "1@1", "2@1"]
+    segments = layers_of(view.key_space(recording()))
+    assert [box.label.strip() for box in segments["names"].boxes] == ["0@0", "1@1", "2@1"]
+    assert [box.hover for box in segments["names"].boxes] == [box.hover for box in segments["segment"].boxes]
     held = layers_of(view.watermark_cycles(recording()))["held"]
     assert held.hover == ["7.0 s, c0: waits for w2", "8.0 s, c0: waits for w2"]
     marks = layers_of(view.writer_marks(recording()))

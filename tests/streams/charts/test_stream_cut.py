@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -106,3 +107,46 @@ def test_without_a_moment_it_is_the_last_cut_that_counts_a_writer() -> None:
     assert not marks[-1]["writers"]
     last = max(mark["emitted_ms"] for mark in marks if mark["writers"])
     assert wm.chart.stream_cut(run).sentence == wm.chart.stream_cut(run, at_ms=last).sentence
+
+
+def test_a_segment_that_is_open_next_to_its_successors_is_drawn_above_them() -> None:
+    run = wm.Scenario(
+        name="a scale in steps",
+        stream=wm.Stream("orders", segments=2),
+        writers=[wm.EventWriter("w", rate_per_s=20, note_every_ms=250)],
+        controllers=wm.Controllers(period_ms=500),
+        script=[wm.script.Scale(at_ms=5_000, seal=["0@0", "1@0"], into=["0..3/5", "3/5..1"], seal_every_ms=2_000)],
+        duration_ms=12_000,
+    ).record()
+    drawn = layers_of(wm.chart.key_space(run))
+    (together,) = stretches(drawn["segment open next to its successors"])
+    sealed = dict(zip(run.to_pandas("segments").segment_id, run.to_pandas("segments").sealed_ms, strict=True))
+    assert together == (5_000, sealed[1])
+    assert sealed[1] - sealed[0] == 2_000
+    names = {box.label.strip(): box for box in drawn["names"].boxes}
+    assert [*names] == ["0@0", "1@0", "1@0 open", "2@1", "3@1"]
+    assert names["3@1"].x_low >= sealed[1], "not under the segment that is drawn above it"
+
+
+def test_the_first_cut_of_other_segments_is_drawn_and_names_stand_between_the_lines() -> None:
+    drawn = layers_of(wm.chart.key_space(example()))
+    cuts = drawn["stream cut of a watermark"]
+    xs = [x for x, y in zip(cuts.xs, cuts.ys, strict=True) if y == 1]
+    assert len(xs) == 8
+    assert 10_000 in xs, "3@1 at offset 0, where the segment begins"
+    for box in drawn["names"].boxes:
+        middle = (box.y_low + box.y_high) / 2
+        at = [
+            x
+            for (x, y), (_, top) in pairwise(zip(cuts.xs, cuts.ys, strict=True))
+            if None not in (y, top) and y < middle < top
+        ]
+        assert not [x for x in at if box.x_low < x < box.x_high]
+
+
+def test_two_positions_of_one_writer_stand_above_each_other_with_their_words() -> None:
+    chart = wm.chart.stream_cut(example(), at_ms=12_000)
+    (lanes,) = chart.scene.panels
+    boxes = layers_of(chart)["position of a writer"].boxes
+    assert [box.label for box in boxes] == ["1@0/972", "2@1/108"]
+    assert all(lanes.height / 3 * (box.y_high - box.y_low) > 24 for box in boxes), "lower ones have no room for words"

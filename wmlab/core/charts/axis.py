@@ -81,6 +81,8 @@ _REACH: Final = 4
 rest away."""
 _LONG_LABEL: Final = 100_000
 """From how many units on the numbers of a duration axis are written with several units: "19 723 d 2 h"."""
+_FROM_0, _WIDER = 0.05, 0.02
+"""By which share of its range an axis is made longer: to begin at 0, and to end at round numbers."""
 _YEARS_MS: Final = 1_000 * DAY_MS
 
 
@@ -144,6 +146,11 @@ class Axis:
         if self.instants:
             return instant_ticks(low, high, count=count)
         return duration_ticks(low, high, count=count, unit=self.unit)
+
+    def parts(self, count: int) -> int:
+        """Into how many parts, at most `count`, the ticks of a duration axis cut the range."""
+        low, high = self._ends
+        return max((high - low) // _step(low, high, count, self.unit), 1)
 
     @property
     def far(self) -> bool:
@@ -266,7 +273,8 @@ def time_axis(
     """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise.
 
     They are read by the `clock` of the run, see `is_instant`. It has a margin on both sides, of a ms at least, or of a
-    second if the values are equal.
+    second if the values are equal. Durations without a margin begin and end at round numbers nearby, so that the ends
+    have ticks.
     """
     known = [value for value in values if value is not None] or [0, 1]
     low, high = min(known), max(known)
@@ -275,7 +283,21 @@ def time_axis(
     instants = is_instant(known, clock=clock)
     if instants:
         low, high = max(low, FIRST_INSTANT_MS), min(high, LAST_INSTANT_MS)
+    elif not pad_percent:
+        low, high = _round_ends(low, high)
     return Axis(name, low, high, instants, duration_unit(high - low))
+
+
+def _round_ends(low: int, high: int) -> tuple[int, int]:
+    """The ends moved outwards, to 0 or to multiples of the largest step between ticks that is near enough."""
+    if 0 < low <= _FROM_0 * (high - low):
+        low = 0
+    span = high - low
+    for step in reversed(duration_unit(span).steps_ms):
+        begin, end = low // step * step, -(-high // step) * step
+        if (end - begin - span) <= _WIDER * span:
+            return begin, end
+    return low, high
 
 
 def nice_step(span: int, count: int) -> int:
@@ -291,14 +313,21 @@ def duration_ticks(low_ms: int, high_ms: int, *, count: int, unit: Unit) -> list
 
     Where those are long, as far from 0, each label has its units: "19 723 d 2 h".
     """
-    span_ms = max(high_ms - low_ms, 1)
-    fitting = (step for step in unit.steps_ms if step * count >= span_ms)
-    step = next(fitting, None) or unit.ms * nice_step(-(-span_ms // unit.ms), count)
+    step = _step(low_ms, high_ms, count, unit)
     is_long = _is_long(low_ms, high_ms, unit)
     return [
         Tick(value, exactly(value) if is_long else _plain(unit.scale(value)))
         for value in _multiples(low_ms, high_ms, step)
     ]
+
+
+def _step(low_ms: int, high_ms: int, count: int, unit: Unit) -> int:
+    """The step between the ticks of a duration axis: rather one with ticks at both ends, if that has three parts."""
+    span_ms = max(high_ms - low_ms, 1)
+    fitting = [step for step in unit.steps_ms if step * count >= span_ms]
+    to_the_ends = (step for step in fitting if low_ms % step == high_ms % step == 0 and 3 * step <= span_ms)
+    shortest = fitting[0] if fitting else unit.ms * nice_step(-(-span_ms // unit.ms), count)
+    return next(to_the_ends, shortest)
 
 
 def _is_long(low_ms: int, high_ms: int, unit: Unit) -> bool:

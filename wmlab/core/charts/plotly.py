@@ -36,7 +36,7 @@ from wmlab.core.charts.style import (
     THIN_PX,
     TICK_PX,
     TITLE_PX,
-    Placed,
+    RuleLabels,
     glued,
 )
 from wmlab.core.words import MINUTE_MS, clock_words
@@ -57,6 +57,8 @@ _HEAD_LINE: Final = 17
 _PANEL_TITLE: Final = _READABLE_WIDTH - _LEFT - _EDGE
 _TICKS: Final = 5
 """Ticks at most, about; more would be turned to the side where there is little room."""
+_MOST_TICKS: Final = 8
+"""Ticks of a clock at most, less one, so that they have room in a narrow column and its ends have one."""
 _ROW_OF_WORDS: Final = "%{customdata}<extra></extra>"
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
@@ -103,8 +105,7 @@ class _Frame:
     panels: list[tuple[float, float]]
     labels_top: float
     top: float
-    levels: int
-    labels: list[Placed | None]
+    labels: RuleLabels
     title: list[str]
     head: list[str]
 
@@ -151,7 +152,7 @@ def _arrange(scene: Scene, *, headed: bool) -> _Frame:
     """Heights of the panels and positions of the labels, for a plot as wide as a notebook."""
     left = max(_LEFT, scene.left)
     width = _READABLE_WIDTH - left - scene.right
-    levels, labels = scene.rule_labels(width, gap=12, beside=(left - _EDGE, scene.right - _EDGE))
+    labels = scene.rule_labels(width, gap=12, beside=(left - _EDGE, scene.right - _EDGE))
     panels: list[tuple[float, float]] = []
     top = -_GAP
     for panel in reversed(scene.panels):
@@ -161,8 +162,7 @@ def _arrange(scene: Scene, *, headed: bool) -> _Frame:
     return _Frame(
         panels=panels,
         labels_top=labels_top,
-        top=labels_top + (levels + (None in labels)) * _LEVEL if labels else top,
-        levels=levels,
+        top=labels_top + labels.rows * _LEVEL if labels.rows else top,
         labels=labels,
         title=scene.title_lines(width=_READABLE_WIDTH - _BUTTONS_PX) if headed else [],
         head=scene.subtitle_lines(labels, width=_READABLE_WIDTH - _BUTTONS_PX) if headed else [],
@@ -208,7 +208,11 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         name = "yaxis" if number == 1 else f"yaxis{number}"
         layout[name] = _up(panel) | {"domain": [frame.share(low), frame.share(high)]}
     if scene.rules:
-        bare = {"visible": False, "fixedrange": True, "range": [-1 if None in frame.labels else 0, frame.levels]}
+        bare = {
+            "visible": False,
+            "fixedrange": True,
+            "range": [frame.labels.levels - frame.labels.rows, frame.labels.levels],
+        }
         domain = {"domain": [frame.share(frame.labels_top), 1], "anchor": "x2"}
         layout[f"yaxis{len(scene.panels) + 1}"] = bare | domain
         lane = f"y{len(scene.panels) + 1}"
@@ -233,13 +237,15 @@ def _head(frame: _Frame, height: int) -> dict[str, Any]:
 
 
 def _axis(axis: AnyAxis) -> dict[str, Any]:
-    shown = {
+    shown: dict[str, Any] = {
         "title": {"text": axis.title, "standoff": 8},
         "range": axis.plotted([axis.low, axis.high]),
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
         "nticks": _TICKS - 1 if axis.instants else _TICKS + 1,
     }
+    if not axis.instants:
+        shown["tickformat"] = ",.9~g"
     if isinstance(axis, Axis) and axis.far:
         ticks = axis.ticks(_TICKS)
         shown["tickvals"] = axis.plotted([tick.value for tick in ticks])
@@ -253,6 +259,8 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
 def _across(scene: Scene) -> dict[str, Any]:
     axis = scene.across
     shown = _axis(axis) | {"anchor": "free", "position": 0}
+    if isinstance(axis, Axis) and not axis.instants:
+        shown["nticks"] = axis.parts(_MOST_TICKS) + 1
     shown["hoverformat"] = _instant_format(axis) if isinstance(axis, Axis) and axis.instants else _number_format(axis)
     if scene.together:
         shown |= {"unifiedhovertitle": {"text": _hover_title(axis)}, "showspikes": False}
@@ -301,7 +309,11 @@ def _up(panel: Panel) -> dict[str, Any]:
     if panel.note:
         shown |= {"showticklabels": False, "showgrid": False, "ticks": ""}
     lanes = isinstance(axis, Numbers) and axis.low > axis.high
-    return shown | ({"fixedrange": True} if lanes else {})  # lanes are not zoomed
+    if lanes:
+        shown["fixedrange"] = True  # they are not zoomed
+    elif not panel.note and (isinstance(axis, Axis) or axis.marked is None):
+        shown["showgrid"] = True  # next to boxes plotly would leave the lines out
+    return shown
 
 
 def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scatter | go.Bar]:
@@ -348,7 +360,8 @@ def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dic
         look |= {"mode": "lines+markers", "cliponaxis": False, "marker": marker}
     if scene.together and isinstance(up := panel.up, Axis):
         look["hovertemplate"] = _at(up, "y")
-        if _in_words(up):
+        # plotly writes a hyphen where a sentence has a minus.
+        if _in_words(up) or any(y is not None and y < 0 for y in ys):
             words = ["" if y is None else clock_words(y) for y in ys]
             look |= {"customdata": words, "hovertemplate": "%{customdata}"}
     return look | {"name": escape(layer.name)}
@@ -357,8 +370,10 @@ def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dic
 def _dots(scene: Scene, panel: Panel, layer: Dots) -> dict[str, Any]:
     words = [escape(entry) for entry in layer.hover]
     marker = {"symbol": _SYMBOL[layer.shape], "size": 2 * layer.size, "color": ROLES[layer.role].both}
+    # One at the end of an axis would be cut in half.
+    whole = {"mode": "markers", "marker": marker, "cliponaxis": False}
     at = f"{_at(scene.across, 'x')}, {_at(panel.up, 'y')}<extra>{escape(layer.name)}</extra>"
-    return {"mode": "markers", "marker": marker} | (_hover(scene, words) if words else {"hovertemplate": at})
+    return whole | (_hover(scene, words) if words else {"hovertemplate": at})
 
 
 def _at(axis: AnyAxis, letter: str) -> str:
@@ -390,7 +405,7 @@ def _blocks(scene: Scene, layer: Blocks) -> dict[str, Any]:
             "color": _faint(layer.role, layer.opacity),
             "line": {"color": _solid(layer.role), "width": int(layer.outlined)},
         },
-        "text": [f" {label}" if layer.beside else label for label in labels],
+        "text": [f"\u2002{label}" if layer.beside else label for label in labels],
         "insidetextanchor": "start",
         "textangle": 0,
         "textfont": {"size": LABEL_PX, "color": GREY},
@@ -415,10 +430,10 @@ def _rules(scene: Scene, frame: _Frame) -> list[dict[str, Any]]:
     """The vertical lines of what happened."""
     line = {"color": GREY, "width": 1, "dash": ROLES["mark"].plotly_dash}
     shapes = []
-    lowest = frame.labels_top + (_LEVEL if None in frame.labels else 0)
+    lowest = frame.labels_top + (_LEVEL if frame.labels.missing else 0)
     xs = scene.across.plotted([rule.x for rule in scene.rules])
-    for x, label in zip(xs, frame.labels, strict=True):
-        top = lowest + (label.level + 0.5 if label else -0.5) * _LEVEL
+    for x, label in zip(xs, frame.labels.places, strict=True):
+        top = lowest + (label.middle if label else -0.5) * _LEVEL
         ends = {"x0": x, "x1": x, "y0": 0, "y1": frame.share(top)}
         shapes.append({"type": "line", "xref": "x", "yref": "paper", "layer": "below", "line": line} | ends)
     return shapes
@@ -427,14 +442,21 @@ def _rules(scene: Scene, frame: _Frame) -> list[dict[str, Any]]:
 def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
     """The markers on top of the lines and their words; one without room for them shows them in its hover box."""
     words = [escape(rule.label) for rule in scene.rules]
-    before = [label is not None and label.before for label in frame.labels]
-    shown = [word if label else "" for word, label in zip(words, frame.labels, strict=True)]
+    places = frame.labels.places
+    before = [label is not None and label.before for label in places]
+    broken = [
+        [escape(line) for line in lines] if label else []
+        for lines, label in zip(frame.labels.texts, places, strict=True)
+    ]
     return go.Scatter(
         x=scene.across.plotted([rule.x for rule in scene.rules]),
-        y=[label.level + 0.5 if label else -0.5 for label in frame.labels],
+        y=[label.middle if label else -0.5 for label in places],
         mode="markers+text",
         marker={"symbol": [_SYMBOL[rule.shape] for rule in scene.rules], "size": 9, "color": GREY},
-        text=[f"{word} " if left else f" {word}" for word, left in zip(shown, before, strict=True)],
+        text=[
+            "<br>".join(f"{line} " if left else f" {line}" for line in lines)
+            for lines, left in zip(broken, before, strict=True)
+        ],
         textposition=["middle left" if left else "middle right" for left in before],
         textfont={"size": LABEL_PX, "color": GREY},
         **_hover(scene, words),

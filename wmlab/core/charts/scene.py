@@ -13,12 +13,23 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final, Literal, TypeVar
 
 from wmlab.core.arguments import the_flag
-from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
-from wmlab.core.charts.style import BOLD, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, stagger, text_width, wrap
+from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick, held, shown_range, time_axis
+from wmlab.core.charts.style import (
+    BOLD,
+    LABEL_PX,
+    ROLES,
+    TEXT_PX,
+    TICK_PX,
+    TITLE_PX,
+    RuleLabels,
+    stagger,
+    text_width,
+    wrap,
+)
 from wmlab.core.errors import ChartError
 from wmlab.core.words import counted, joined, listed
 
@@ -114,6 +125,11 @@ def unknown_spans(xs: Sequence[int], ys: Sequence[Value]) -> list[tuple[int, int
     """The stretches (from, to) in which the value is unknown; the last one ends at the last row."""
     spans = constant_spans(xs, [y is None for y in ys])
     return [(s.from_ms, s.to_ms) for s in spans if s.value and (s.ended or s.length_ms)]
+
+
+def known_spans(xs: Sequence[int], ys: Sequence[Value]) -> list[tuple[int, int]]:
+    """The stretches (from, to) in which the value is known; the last one ends at the last row."""
+    return unknown_spans(xs, [0 if y is None else None for y in ys])
 
 
 def minus(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
@@ -355,6 +371,8 @@ class Panel:
 
 _MOST_BEYOND: Final = 4
 """Layers with values beyond an axis that a sentence names with how far they go."""
+_BROKEN_PX: Final = (180.0, 110.0)
+"""How wide the lines of labels are that have no room in one line; the first width that is narrow enough is taken."""
 _IMPORTANCE: Final = ("cross", "circle", "triangle", "diamond")
 """Which labels come first where there is no room for all: of failures, of anything else, of recoveries, of scales."""
 
@@ -366,10 +384,6 @@ class Rule:
     x: int
     label: str
     shape: Shape = "circle"
-
-
-RuleLabels = tuple[int, list[Placed | None]]
-"""In how many levels labels stand, and where each stands; None: it has no room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +419,7 @@ class Scene:
         for layer in self.layers:
             if not isinstance(layer, Between) and layer.legend:
                 drawn = layer.boxes if isinstance(layer, Blocks) else layer.xs
-                if drawn:
+                if drawn and not (isinstance(layer, Steps) and all(y is None for y in layer.ys)):
                     named.setdefault(layer.name, layer)
         return list(named.values())
 
@@ -443,25 +457,47 @@ class Scene:
     def rule_labels(self, plot_px: float, *, gap: float, beside: tuple[float, float]) -> RuleLabels:
         """Where the labels of the rules stand in a plot of that width, as `stagger` has it.
 
-        `beside` is how far they may stand out of the plot, to the left and to the right, in pixels.
+        Where not all have room, long ones are broken into lines. `beside` is how far they may stand out of the plot, to
+        the left and to the right, in pixels.
         """
         span = self.across.high - self.across.low
         columns = [(rule.x - self.across.low) / span * plot_px for rule in self.rules]
-        widths = [text_width(rule.label, LABEL_PX) + gap for rule in self.rules]
         ranks = [_IMPORTANCE.index(rule.shape) for rule in self.rules]
-        return stagger(columns, widths, room=(-beside[0], plot_px + beside[1]), ranks=ranks)
+        room = (-beside[0], plot_px + beside[1])
+        texts = [wrap(rule.label, width=plot_px + sum(beside), size=LABEL_PX) for rule in self.rules]
+        tried = [self._stagger(texts, columns, ranks, room, gap)]
+        # First only those that have no room are broken, then all.
+        for width, every in product(_BROKEN_PX, (False, True)):
+            if not tried[-1].missing:
+                break
+            broken = [wrap(rule.label, width=width, size=LABEL_PX) for rule in self.rules]
+            lacking = [every or place is None for place in tried[0].places]
+            chosen = [lines if lacks else text for lines, lacks, text in zip(broken, lacking, texts, strict=True)]
+            tried.append(self._stagger(chosen, columns, ranks, room, gap))
+        return min(tried, key=lambda labels: labels.missing)
+
+    @staticmethod
+    def _stagger(
+        texts: Sequence[Sequence[str]],
+        columns: Sequence[float],
+        ranks: Sequence[int],
+        room: tuple[float, float],
+        gap: float,
+    ) -> RuleLabels:
+        widths = [max(text_width(words, LABEL_PX) for words in lines) + gap for lines in texts]
+        heights = [len(lines) for lines in texts]
+        return RuleLabels(*stagger(columns, widths, room=room, ranks=ranks, lines=heights), texts)
 
     def title_lines(self, *, width: float) -> list[str]:
         """The title, which is bold, in lines."""
         return wrap(self.title, width=width / BOLD, size=TITLE_PX)
 
-    def answer(self, labels: Sequence[Placed | None]) -> str:
+    def answer(self, labels: RuleLabels) -> str:
         """The subtitle, what lies beyond an axis, and how many rules have no room for their label."""
-        unlabelled = labels.count(None)
-        note = f"Without a label: {unlabelled} of {len(labels)} incidents." if unlabelled else ""
+        note = f"Without a label: {labels.missing} of {len(self.rules)} incidents." if labels.missing else ""
         return joined(self.subtitle, self.beyond, note)
 
-    def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
+    def subtitle_lines(self, labels: RuleLabels, *, width: float) -> list[str]:
         """The answer in lines."""
         return wrap(self.answer(labels), width=width, size=TEXT_PX)
 
@@ -500,3 +536,26 @@ def lanes(names: Iterable[str], layers: Sequence[Layer], *, height: float = LANE
     rows = tuple(Tick(row, name) for row, name in enumerate(names))
     up = Numbers("", max(len(rows), 1) - 0.5, -0.5, rows)
     return Panel(up=up, layers=layers, height=height * max(len(rows), 1))
+
+
+def behind_furthest(
+    xs: Sequence[int], curves: Mapping[str, Sequence[Value]], roles: Sequence[str], *, most: int
+) -> list[Panel]:
+    """How far each of several curves over the same clock is behind the furthest of them, where the two are known.
+
+    Curves that rise with the clock lie on each other; here they are apart. Of each about `most` points are drawn. There
+    is no panel if none is ever behind.
+    """
+    furthest = [max((y for y in row if y is not None), default=None) for row in zip(*curves.values(), strict=True)]
+    distances = [minus(furthest, ys) for ys in curves.values()]
+    if not any(any(ys) for ys in distances):
+        return []
+    rows = thin(distances, most, xs=xs)
+    drawn = [xs[row] for row in rows]
+    layers = [
+        Steps(name=f"{name} behind the furthest", role=role, xs=drawn, ys=[ys[row] for row in rows], legend=False)
+        for name, role, ys in zip(curves, roles, distances, strict=False)
+    ]
+    ends = shown_range([held(xs, ys) for ys in distances], least_ms=max(xs[-1] - xs[0], 1))
+    up = time_axis("behind the furthest", [0, *ends], pad_percent=8)
+    return [Panel(up=replace(up, low=min(ends[0], -(up.high // 25))), layers=layers, height=150.0)]

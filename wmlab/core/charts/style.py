@@ -133,12 +133,43 @@ def wrap(text: str, *, width: float, size: float) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Where a marker's label stands: its level (0 next to the plot, upwards), from where to where its text runs, and
-    whether the text stands before its line instead of after it."""
+    whether the text stands before its line instead of after it. A text of several lines takes as many levels, the
+    lowest of which is its own."""
 
     level: int
     start: float
     end: float
     before: bool
+    lines: int = 1
+
+    @property
+    def middle(self) -> float:
+        """The height of the middle of the text, in levels."""
+        return self.level + self.lines / 2
+
+    @property
+    def above(self) -> int:
+        """The level above the text."""
+        return self.level + self.lines
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLabels:
+    """In how many `levels` the labels of rules stand, where each stands (None: it has no room), and its lines."""
+
+    levels: int
+    places: Sequence[Placed | None]
+    texts: Sequence[Sequence[str]]
+
+    @property
+    def missing(self) -> int:
+        """How many have no room."""
+        return list(self.places).count(None)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of text they take, with one for the markers of those without room."""
+        return self.levels + bool(self.missing)
 
 
 _Side = tuple[float, float, bool]
@@ -146,17 +177,23 @@ _Side = tuple[float, float, bool]
 
 
 def stagger(
-    line_xs: Sequence[float], widths: Sequence[float], *, room: tuple[float, float], ranks: Sequence[int]
+    line_xs: Sequence[float],
+    widths: Sequence[float],
+    *,
+    room: tuple[float, float],
+    ranks: Sequence[int],
+    lines: Sequence[int] = (),
 ) -> tuple[int, list[Placed | None]]:
     """Levels for the labels of vertical lines at `line_xs` (ascending): (number of levels, one answer per label).
 
-    A line rises from the plot to the level of its label, whose text stands after it or before it, inside the `room`.
-    No text touches another text or a line. Labels are placed from the left, from the right, or the longest first,
-    whichever needs fewer levels; one that does not fit into eight levels is None. If there is no room for all, those of
-    the lowest of the `ranks` come first.
+    A line rises from the plot to the middle of its label, whose text stands after it or before it, inside the `room`.
+    `lines` is how many each text has; one if not given. No text touches another text or a line. Labels are placed from
+    the left, from the right, or the longest first, whichever needs fewer levels; one that does not fit into eight
+    levels is None. If there is no room for all, those of the lowest of the `ranks` come first.
     """
     if not line_xs:
         return 0, []
+    lines = lines or [1] * len(line_xs)
     after_or_before = [[(x, x + width, False), (x - width, x, True)] for x, width in zip(line_xs, widths, strict=True)]
     sides = [[side for side in both if side[0] >= room[0] and side[1] <= room[1]] for both in after_or_before]
 
@@ -164,7 +201,7 @@ def stagger(
         """The placing of these labels with the fewest missing, and of those the one with the fewest levels."""
         orders = [sorted(rows), sorted(rows, reverse=True), sorted(rows, key=lambda i: -widths[i])]
         tries = [
-            (levels, _put_labels(line_xs, sides, order, levels, before=before))
+            (levels, _put_labels(line_xs, sides, lines, order, levels, before=before))
             for levels in range(1, _MOST_LEVELS + 1)
             for order in orders
             for before in (False, True)
@@ -179,31 +216,39 @@ def stagger(
     for i in sorted(range(len(line_xs)), key=lambda i: ranks[i])[:_MOST_TRIED]:
         together = sorted([*staying, i])
         ways = ((order, before) for order in (together, together[::-1]) for before in (False, True))
-        tries = (_put_labels(line_xs, sides, order, _MOST_LEVELS, before=before) for order, before in ways)
+        tries = (_put_labels(line_xs, sides, lines, order, _MOST_LEVELS, before=before) for order, before in ways)
         if any(all(labels[number] is not None for number in together) for labels in tries):
             staying = together
     return least(staying)
 
 
 def _put_labels(
-    line_xs: Sequence[float], sides: Sequence[list[_Side]], order: Sequence[int], levels: int, *, before: bool
+    line_xs: Sequence[float],
+    sides: Sequence[list[_Side]],
+    lines: Sequence[int],
+    order: Sequence[int],
+    levels: int,
+    *,
+    before: bool,
 ) -> list[Placed | None]:
     """The labels, put down in this order, each where it meets nothing that stands; `before`: rather before its line."""
     labels: list[Placed | None] = [None] * len(line_xs)
     for i in order:
         preferred = sorted(sides[i], key=lambda side: side[2] != before)
-        wishes = [Placed(level, *side) for side in preferred for level in reversed(range(levels))]
-        lines = [(line_x, label) for line_x, label in zip(line_xs, labels, strict=True) if label is not None]
-        labels[i] = next((wish for wish in wishes if _is_free(wish, line_xs[i], lines)), None)
+        free_levels = range(levels - lines[i], -1, -1)
+        wishes = [Placed(level, *side, lines[i]) for side in preferred for level in free_levels]
+        others = [(line_x, label) for line_x, label in zip(line_xs, labels, strict=True) if label is not None]
+        labels[i] = next((wish for wish in wishes if _is_free(wish, line_xs[i], others)), None)
     return labels
 
 
-def _is_free(wish: Placed, line_x: float, lines: Sequence[tuple[float, Placed]]) -> bool:
+def _is_free(wish: Placed, line_x: float, others: Sequence[tuple[float, Placed]]) -> bool:
     """Whether neither the wished text nor the line at `line_x` that carries it meets a line or a text that stands."""
-    for other_x, other in lines:
-        texts_meet = other.level == wish.level and wish.start < other.end + _GAP and other.start < wish.end + _GAP
-        line_crosses_wish = other.level > wish.level and wish.start < other_x < wish.end
-        line_crosses_other = wish.level > other.level and other.start < line_x < other.end
+    for other_x, other in others:
+        side_by_side = other.level < wish.above and wish.level < other.above
+        texts_meet = side_by_side and wish.start < other.end + _GAP and other.start < wish.end + _GAP
+        line_crosses_wish = other.middle > wish.level + 0.5 and wish.start < other_x < wish.end
+        line_crosses_other = wish.middle > other.level + 0.5 and other.start < line_x < other.end
         if texts_meet or line_crosses_wish or line_crosses_other:
             return False
     return True

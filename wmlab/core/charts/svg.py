@@ -39,7 +39,8 @@ from wmlab.core.charts.style import (
     THIN_PX,
     TICK_PX,
     TITLE_PX,
-    Placed,
+    RuleLabels,
+    jupyter_style,
     text_width,
 )
 
@@ -47,11 +48,12 @@ _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
 _WIDTH, _MARGIN = 900.0, 20.0
 _NARROW: Final = 560.0
 _BY_COLUMN: Final = (
-    "<div style='container-type:inline-size'><style>@container (max-width:820px){"
-    ".wmlab-wide{display:none}.wmlab-narrow{display:block!important}}</style>"
+    "<div class='wmlab-page' style='container-type:inline-size'><style>@container (max-width:820px){"
+    f".wmlab-wide{{display:none}}.wmlab-narrow{{display:block!important}}}}{jupyter_style('.wmlab-page')}</style>"
 )
 _LEVEL, _GAP, _AXIS, _LEGEND, _TITLE_LINE = 19.0, 18.0, 50.0, 22.0, 22.0
 _SWATCH: Final = 26.0
+_LABEL_LINE: Final = 15.0
 
 
 def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover: bool = False) -> str:
@@ -61,13 +63,13 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
     words of a marker or a rectangle next to the pointer.
     """
     plot, text_px = width - scene.left - scene.right, width - 2 * _MARGIN
-    levels, labels = scene.rule_labels(plot, gap=14, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
+    labels = scene.rule_labels(plot, gap=14, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
     head = scene.subtitle_lines(labels, width=text_px) if headed else []
     title = scene.title_lines(width=text_px) if headed else []
     head_top = (29.0 if headed else 10.0) + _TITLE_LINE * len(title)
     legend = legend_rows(scene.legend, text_px, beside=_SWATCH + 22)
     legend_top = head_top - 5 + 19 * len(head)
-    labels_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
+    labels_bottom = legend_top + _LEGEND * len(legend) + labels.rows * _LEVEL
     areas = _areas(scene, labels_bottom + 10, plot)
     titles = ((30 + _TITLE_LINE * n, line) for n, line in enumerate(title))
     parts = [text(_MARGIN, y, line, "title", size=TITLE_PX, bold=True) for y, line in titles]
@@ -86,7 +88,8 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
 def svg_for_page(scene: Scene) -> str:
     """The scene as HTML, drawn in two widths; a page shows the one that fits its column.
 
-    In a narrow column the texts of the wide one would be too small to read. Where styles are stripped, as on GitHub,
+    In a narrow column the texts of the wide one would be too small to read. In JupyterLab it has the colours of the
+    theme. Where styles are stripped, as on GitHub,
     the wide one is shown.
     """
     wide, narrow = draw_svg(scene), draw_svg(scene, _NARROW)
@@ -149,16 +152,20 @@ def _axes(scene: Scene, areas: list[PlotArea]) -> list[str]:
     return parts
 
 
-def _rules(scene: Scene, labels: list[Placed | None], labels_bottom: float, areas: list[PlotArea]) -> list[str]:
+def _rules(scene: Scene, labels: RuleLabels, labels_bottom: float, areas: list[PlotArea]) -> list[str]:
     parts = []
-    for rule, label in zip(scene.rules, labels, strict=True):
+    for rule, label, lines in zip(scene.rules, labels.places, labels.texts, strict=True):
         x = areas[0].x(rule.x)
-        top = labels_bottom - (label.level + 0.5) * _LEVEL if label else labels_bottom + 4
+        top = labels_bottom - label.middle * _LEVEL if label else labels_bottom + 4
         parts.append(line([(x, areas[-1].bottom), (x, top)], "mark"))
         parts.append(point(x, top, rule.shape, "text", size=4))
         if label:
             side, anchor = (-8, "end") if label.before else (8, "start")
-            parts.append(text(x + side, top + 4, rule.label, "text", size=LABEL_PX, anchor=anchor))
+            first = top + 4 - _LABEL_LINE * (len(lines) - 1) / 2
+            parts += [
+                text(x + side, first + _LABEL_LINE * number, words, "text", size=LABEL_PX, anchor=anchor)
+                for number, words in enumerate(lines)
+            ]
     return parts
 
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Final, Literal
 
 from wmlab.core.charts.axis import Numbers, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, drawn_words, one_stream
 from wmlab.core.charts.clicked import AnsweringChart
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
+from wmlab.core.charts.scene import (
+    Blocks,
+    Box,
+    Dots,
+    Layer,
+    Panel,
+    Scene,
+    Steps,
+    Value,
+    behind_furthest,
+    lanes,
+    thinned,
+)
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, rounded
@@ -73,6 +85,17 @@ class LevelHistory:
             yield from_ms, row["at_ms"], level
             level, from_ms = level.after(row), row["at_ms"]
         yield from_ms, self.end_ms, level
+
+    def counted(self, key: int) -> tuple[list[int], dict[int, list[Value]]]:
+        """The watermarks of the inputs that count, by the begin of each step; None while one is unknown or excluded."""
+        steps = [(from_ms, level) for from_ms, _, level in self.states()]
+        return [from_ms for from_ms, _ in steps] + [self.end_ms], {
+            number: [
+                level.watermarks.get((number, key)) if number in level.active else None
+                for _, level in (*steps, steps[-1])
+            ]
+            for number in self.names
+        }
 
     def stretches(self, number: int) -> list[tuple[int, int, State]]:
         """What an input was from when to when."""
@@ -153,9 +176,11 @@ def _inputs(queues: Sequence[RecordedRow], steps: Sequence[RecordedRow]) -> tupl
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
 _POINTS_DRAWN: Final = 400
 _ARRIVALS_DRAWN: Final = 24
+_BESIDE_A_MARK: Final = "\u2003"
+"""What moves a label out of the mark at the begin of its box."""
 _LOOKS: Final[dict[State, tuple[str, str, float]]] = {
     "active": ("active", "lower", 0.18),
-    "idle": ("idle, excluded", "unknown", 0.4),
+    "idle": ("idle", "unknown", 0.4),
     "done": ("has ended", "third", 0.25),
 }
 
@@ -172,8 +197,9 @@ def coalescing(
 
     Inputs are the input edges, the queues of a single edge, or the partitions of a source. `vertex` is by default the
     first that coalesces several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
-    last is shown. If there are few watermarks, those without an output are dots. A click asks what held the watermark
-    at that moment. Raises `ChartError` for a vertex, instance or key that is not there.
+    last is shown. Panels below show how far each counted input is behind the furthest, and when an input was excluded.
+    If there are few watermarks, those without an output are dots. A click asks what held the watermark at that moment.
+    Raises `ChartError` for a vertex, instance or key that is not there.
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
@@ -208,6 +234,7 @@ def coalescing(
         panels=[
             # The coalesced one lies on the curve of the input that holds it, so it is broad and beneath the others.
             Panel(up=up, layers=[coalesced_curve, *curves, *_without_output(level, chosen), _dropped(level.run, late)]),
+            *_behind(level, chosen),
             *_activity(level),
         ],
     )
@@ -218,6 +245,13 @@ def coalescing(
     return AnsweringChart(
         sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene, answer=answer
     )
+
+
+def _behind(level: LevelHistory, key: int) -> list[Panel]:
+    """How far each input that counts is behind the furthest one."""
+    xs, watermarks = level.counted(key)
+    named = {level.names[number]: values for number, values in watermarks.items()}
+    return behind_furthest(xs, named, [*islice(cycle(_ROLES), len(named))], most=_POINTS_DRAWN)
 
 
 def _without_output(level: LevelHistory, key: int) -> list[Layer]:
@@ -263,15 +297,18 @@ def _activity(level: LevelHistory) -> list[Panel]:
     if all(not row["idle"] and not row["done"] for row in level.steps):
         return []
     boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
+    released = _released(level)
+    marked = set(zip(released.xs, released.ys, strict=True))
     for lane, (number, name) in enumerate(level.names.items()):
         for from_ms, to_ms, state in level.stretches(number):
             hover = f"{name}: {_LOOKS[state][0]} from {clock_words(from_ms)} to {clock_words(to_ms)}"
-            boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, state, hover))
+            label = f"{_BESIDE_A_MARK}{state}" if (from_ms, lane) in marked else state
+            boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, label, hover))
     blocks: list[Layer] = [
         Blocks(name=name, role=role, boxes=boxes[state], opacity=opacity)
         for state, (name, role, opacity) in _LOOKS.items()
     ]
-    return [lanes(level.names.values(), [*blocks, _released(level)])]
+    return [lanes(level.names.values(), [*blocks, released])]
 
 
 def _released(level: LevelHistory) -> Dots:
@@ -366,7 +403,7 @@ def _bars(permutations: Permutations, drawn: Sequence[Permuted]) -> list[Layer]:
         boxes.setdefault(outcome.final if outcome.final in roles else _OTHERS, []).append(box)
     legend = {name: name if permutations.ends == "result" else f"ends with {name}" for name in ends}
     return [
-        Blocks(name=legend.get(name, name), role=roles.get(name, "unknown"), boxes=bars, opacity=0.3)
+        Blocks(name=legend.get(name, name), role=roles.get(name, "unknown"), boxes=bars, opacity=0.3, beside=True)
         for name, bars in boxes.items()
     ]
 

@@ -22,6 +22,7 @@ _ITEMS_DRAWN: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
+_LANE: Final = 56.0
 _SPREAD: Final = 0.5
 """The part of a lane over which items are spread that go together."""
 ItemEnds = Mapping[tuple[int, int, int], tuple[Coordinate, Coordinate]]
@@ -79,7 +80,7 @@ def queue_diagram(
         title=title or f"What was on the queues of {run.stream}?",
         note=fewer,
         across=time_axis("clock", shown_ms),
-        panels=[lanes(names, _layers(drawn, _item_ends(drawn, ends), shown_ms))],
+        panels=[lanes(names, _layers(drawn, _item_ends(drawn, ends), shown_ms), height=_LANE)],
     )
 
 

@@ -182,7 +182,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     def mermaid(self) -> str:
         """The dataflow as the text of a Mermaid flowchart, with the watermark keys on its edges."""
-        return "\n".join(["flowchart LR", *_mermaid_lines(self, self.plan)]) + "\n"
+        return "\n".join([mermaid.head(_depth(self)), *_mermaid_lines(self, self.plan)]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """The dataflow as dicts, lists and scalars; defaults are left out, a Python function is its name."""
@@ -292,6 +292,14 @@ _SHAPES: Final = {
     "session_window": mermaid.SLANTED,
 }
 _LONGEST: Final = 90
+
+
+def _depth(dataflow: DataflowScenario) -> int:
+    """How many vertices lie one behind the other at most."""
+    depths: dict[str, int] = {}
+    for name in dataflow.plan.outputs:  # in the order of the flow
+        depths[name] = 1 + max((depths[edge.source] for edge in dataflow.plan.inputs[name]), default=0)
+    return max(depths.values(), default=0)
 
 
 def _mermaid_lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:

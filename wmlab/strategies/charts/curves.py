@@ -95,7 +95,7 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
     perfect = "perfect watermark" if _at_edge(across, edge) == edge else f"perfect watermark, beyond: {rounded(edge)}"
     layers: list[Layer] = [
         Path(name=perfect, role="perfect", xs=[_at_edge(across, edge)] * 2, ys=[0, top]),
-        Path(name="X = m − B, every B", role="lower", xs=xs, ys=ys),
+        Path(name="a constant bound, by its size", role="lower", xs=xs, ys=ys),
         *dots,
         Blocks(name="numbers", role="text", boxes=numbers, legend=False, beside=True),
     ]
@@ -321,7 +321,8 @@ def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float
         taken = [up for left, up, _ in points if x < left < end and abs(y - up) < line]
         if taken:
             y += line if min(taken) < y else -line
-        boxes.append(Box(x, x, y, y, label))
+        # The curve goes on to the right and upwards, so below it is room.
+        boxes.append(Box(x, x, y - 0.6 * line, y - 0.6 * line, label))
     return boxes
 
 

@@ -56,15 +56,18 @@ def sweep_sentences(by: str, runs: Sequence[RunFigures]) -> str:
     lag, late = medians(runs)
     unclean = {value for value, _, share in runs if share}
     clean = [value_words(by, value) for value in values if value not in unclean]
+    first, last = (value_words(by, values[end]) for end in (0, -1))
+    several = " in the median run" if len(runs) > len(values) else ""
+    sentence = (
+        f"From a {field_words(by)} of {first} to {last} the mean lag of the watermark goes from "
+        f"{rounded(round(lag[0]))} to {rounded(round(lag[-1]))}{several}."
+    )
+    if not unclean:
+        return f"{sentence} No run has late events."
     without = "At every value some run has late events."
     if clean:
         without = f"The first value at which no run has any is {clean[0]}."
-    first, last = (value_words(by, values[end]) for end in (0, -1))
-    return (
-        f"From a {field_words(by)} of {first} to {last} the mean lag of the watermark goes from "
-        f"{rounded(round(lag[0]))} to {rounded(round(lag[-1]))} in the median run. "
-        f"Its late events go from {percent(late[0])} to {percent(late[-1])}. {without}"
-    )
+    return f"{sentence} Its late events go from {percent(late[0])} to {percent(late[-1])}. {without}"
 
 
 def medians(runs: Sequence[RunFigures]) -> tuple[list[float], list[float]]:

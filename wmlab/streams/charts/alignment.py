@@ -24,7 +24,19 @@ from wmlab.core.charts.chart import (
     stream_rows,
     whole,
 )
-from wmlab.core.charts.scene import Between, Blocks, Box, Panel, Rule, Steps, Value, lanes, merge_equal, thin
+from wmlab.core.charts.scene import (
+    Between,
+    Blocks,
+    Box,
+    Panel,
+    Rule,
+    Steps,
+    Value,
+    behind_furthest,
+    lanes,
+    merge_equal,
+    thin,
+)
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, listed
@@ -43,8 +55,11 @@ _MOST: Final = 600
 """Points drawn of each curve at most, about, and updates of a group's state."""
 
 
+_ALIGNED: Final = ("upper", "third", "fourth", "lower")
+
+
 def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Chart:
-    """Draw a lower bound for each value of the column `by` over the clock, and the distance between them.
+    """Draw a lower bound for each value of the column `by` over the clock, and how far each is behind the furthest.
 
     `table` is a recording of streams, whose windows are drawn, or a pandas or Spark DataFrame with the columns at_ms
     (clock, ms), lower (event time in ms, null if unknown) and the one that `by` names: "stream", "reader", or a column
@@ -86,9 +101,9 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
 
 
 def _panels(aligned: Alignment) -> list[Panel]:
-    """The bounds, and below them how far they are apart."""
-    at_ms, lowers, apart = aligned.at_ms, aligned.lowers, aligned.apart_ms
-    rows = thin([*lowers.values(), aligned.smallest, apart], _MOST, xs=at_ms)
+    """The bounds, and below them how far each is behind the furthest one."""
+    at_ms, lowers = aligned.at_ms, aligned.lowers
+    rows = thin([*lowers.values(), aligned.smallest], _MOST, xs=at_ms)
     xs = [at_ms[row] for row in rows]
 
     def drawn(ys: Sequence[Value]) -> list[Value]:
@@ -96,19 +111,13 @@ def _panels(aligned: Alignment) -> list[Panel]:
 
     curves = [
         Steps(name=name, role=role, xs=xs, ys=drawn(lower))
-        for (name, lower), role in zip(lowers.items(), ("upper", "third", "fourth", "lower"), strict=False)
+        for (name, lower), role in zip(lowers.items(), _ALIGNED, strict=False)
     ]
     band = Between(xs=xs, lows=drawn(aligned.smallest), highs=drawn(aligned.largest))
     ends = shown_range([held(at_ms, lower) for lower in lowers.values()], least_ms=at_ms[-1] - at_ms[0])
     up = time_axis("lower bound", ends, pad_percent=5, clock=at_ms)
-    below = time_axis(
-        "apart by", [0, *shown_range([held(at_ms, apart)], least_ms=at_ms[-1] - at_ms[0])], pad_percent=12
-    )
-    distance = Steps(name="distance", role="perfect", xs=xs, ys=drawn(apart))
-    return [
-        Panel(up=up, layers=[band, *merge_equal(curves)], height=230.0),
-        Panel(up=below, layers=[distance], height=110.0),
-    ]
+    below = behind_furthest(at_ms, lowers, _ALIGNED, most=_MOST)
+    return [Panel(up=up, layers=[band, *merge_equal(curves)], height=230.0), *below]
 
 
 def _rules(table: Any) -> list[Rule]:

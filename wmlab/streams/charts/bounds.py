@@ -2,7 +2,8 @@
 
 The main panel has the reader's clock to the right and event time upwards. There both bounds rise along the diagonal
 and their distance is hard to see, so a panel below shows it: bound minus perfect watermark, or bound minus clock if the
-perfect watermark is not known and both are measured alike. Between the two a strip shows where a bound is unknown.
+perfect watermark is not known and both are measured alike. Between the two a strip shows the exceptions: where the
+lower bound is unknown, and where the upper one is known.
 
 What the bounds mean, and what the sentences say of them, is in `wmlab.streams.answers.bounds_table`.
 """
@@ -39,6 +40,7 @@ from wmlab.core.charts.scene import (
     Value,
     behind_clock,
     dots,
+    known_spans,
     lanes,
     minus,
     thin,
@@ -226,7 +228,7 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
         subtitle=joined(sentence, fewer),
         folded={UPPER_BOUND: upper_bound_sentences(table)},
         across=clock,
-        panels=[Panel(up=event, layers=main, height=290.0, note=note), *_unknown(table), *distances],
+        panels=[Panel(up=event, layers=main, height=290.0, note=note), *_exceptions(table), *distances],
         rules=[Rule(row.at_ms, row.label, SHAPES.get(row.kind, "circle")) for row in table.incidents],
         together=True,
     )
@@ -249,24 +251,31 @@ def _question(table: BoundsTable) -> str:
     return f"{verb} {reader} reached in stream “{table.stream}”?"
 
 
-def _unknown(table: BoundsTable) -> list[Panel]:
-    """A strip with the stretches of the clock in which the lower or the upper bound is unknown."""
-    bounds = {"lower": table.lower, "upper": table.upper}
-    spans = {role: intervals for role, values in bounds.items() if (intervals := unknown_spans(table.at_ms, values))}
-    if not spans:
+def _exceptions(table: BoundsTable) -> list[Panel]:
+    """A strip with the stretches of the clock in which the lower bound is unknown, and those with an upper bound.
+
+    What is so all the time is no exception.
+    """
+    whole = [(table.at_ms[0], table.at_ms[-1])]
+    spans = {
+        ("lower", "lower unknown"): unknown_spans(table.at_ms, table.lower),
+        ("upper", "upper known"): known_spans(table.at_ms, table.upper),
+    }
+    drawn = [(role, words, intervals) for (role, words), intervals in spans.items() if intervals not in ([], whole)]
+    if not drawn:
         return []
     layers = [
         Blocks(
-            name=f"{role} unknown",
+            name=words,
             role=role,
-            boxes=[Box(begin, end, row - 0.3, row + 0.3, "", f"{role} bound unknown") for begin, end in intervals],
+            boxes=[Box(begin, end, row - 0.3, row + 0.3, "", words) for begin, end in intervals],
             opacity=0.5,
             legend=False,
             outlined=False,
         )
-        for row, (role, intervals) in enumerate(spans.items())
+        for row, (role, words, intervals) in enumerate(drawn)
     ]
-    return [lanes([f"{role} unknown" for role in spans], layers, height=_STRIP)]
+    return [lanes([words for _, words, _ in drawn], layers, height=_STRIP)]
 
 
 def _distance(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from typing import Any, Final
 
 import pyarrow as pa
 
+from wmlab.core import mermaid
 from wmlab.core.arguments import the_duration, the_moment, the_names
 from wmlab.core.charts.axis import Axis, Coordinate, duration_unit
 from wmlab.core.charts.chart import (
@@ -22,6 +23,7 @@ from wmlab.core.charts.chart import (
     one_stream,
     one_value,
     plain_columns,
+    share_of,
     stream_rows,
     the_recording,
 )
@@ -44,13 +46,16 @@ from wmlab.streams.model.segment import segment_name
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
+_ABREAST: Final = 12
+"""Messages drawn at most of one kind from one party to another that are on their way at once."""
 _CLOSE: Final = 40
 """Messages from which on the lines are thin."""
 _LOOKS: Final = ("lower", "upper", "perfect")
 """The roles of the three most frequent kinds; all others share the next."""
 _OTHER: Final = "unknown"
 _STUB_SHARE: Final = 0.02
-_LIFELINE_HEIGHT: Final = 50.0
+_LIFELINE_HEIGHT, _DIAGRAM_HEIGHT = 50.0, 260.0
+"""The height of a party's line at least, and of all of them together at least."""
 
 
 Course = tuple[Message, Coordinate, Coordinate, Coordinate, Coordinate]
@@ -70,8 +75,8 @@ def message_diagram(
     `table` is a recording, or a pandas or Spark DataFrame with the columns stream, sent_ms, received_ms (null: it did
     not arrive), sender, receiver, kind and content; `around_ms` is the moment, which is required, and `span_ms` is the
     length of the period shown. `parties` chooses the nodes and their order. A message that did not arrive ends in a
-    cross. Raises `ChartError` for anything else, no moment, a missing column, several streams, or if no message was in
-    flight.
+    cross. Of many messages the nearest are drawn, and of those in flight at the same time a share. Raises `ChartError`
+    for anything else, no moment, a missing column, several streams, or if no message was in flight.
     """
     columns = plain_columns(
         table,
@@ -101,12 +106,12 @@ def message_diagram(
     one_value("stream", streams)
     messages.sort(key=lambda m: (m.sent_ms, m.end_ms, *m[3:]))
     nearest = sorted(range(len(messages)), key=lambda i: abs(messages[i].sent_ms - around_ms))[:_MOST]
-    near = [messages[i] for i in sorted(nearest)]
+    near = _apart([messages[i] for i in sorted(nearest)])
     nodes = list(dict.fromkeys(parties or _side_by_side(near)))
     clock = Axis("clock", from_ms, to_ms, is_instant([from_ms, to_ms]), duration_unit(span_ms))
     moment = Path(name="moment", role="mark", xs=[around_ms] * 2, ys=(-0.5, len(nodes) - 0.5), legend=False)
     sentence = message_sentences(messages, "".join(streams) or "no stream", from_ms, to_ms)
-    fewer = drawn_words((len(near), len(messages), "messages, the nearest"))
+    fewer = drawn_words((len(near), len(messages), f"messages{', the nearest' if len(messages) > _MOST else ''}"))
     within = f" in {streams[0]}" if streams else ""
     data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
     return chart_of(
@@ -116,9 +121,26 @@ def message_diagram(
         note=fewer,
         across=clock,
         panels=[
-            lanes(nodes, [moment, *_layers([_course(m, nodes, span_ms) for m in near], clock)], height=_LIFELINE_HEIGHT)
+            lanes(
+                nodes,
+                [moment, *_layers([_course(m, nodes, span_ms) for m in near], clock)],
+                height=max(_LIFELINE_HEIGHT, _DIAGRAM_HEIGHT / len(nodes)),
+            )
         ],
     )
+
+
+def _apart(messages: Sequence[Message]) -> list[Message]:
+    """The messages; of many alike that are on their way at once an even share, whose lines can be told apart."""
+    alike: dict[tuple[str, str, str], list[Message]] = {}
+    for message in messages:
+        alike.setdefault((message.sender, message.receiver, message.kind), []).append(message)
+    drawn = []
+    for group in alike.values():
+        changes = sorted((at, step) for m in group for at, step in ((m.sent_ms, 1), (m.end_ms, -1)))
+        most = max(accumulate(step for _, step in changes))
+        drawn += share_of(group, max(len(group) * _ABREAST // max(most, _ABREAST), 1))
+    return sorted(drawn, key=lambda m: (m.sent_ms, m.end_ms))
 
 
 def _moment(around_ms: int | None, sent_ms: Sequence[Any]) -> int:
@@ -197,12 +219,12 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     """
     name = one_stream(recording, stream, "segments")
     rows = stream_rows(recording, "segments", name, by="segment_id")
-    lines = ["flowchart LR"]
+    epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
+    lines = [mermaid.head(len(epochs))]
     for row in rows:
         until = "open" if row["sealed_ms"] is None else f"sealed at {clock_words(row['sealed_ms'])}"
         lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
     segments = segments_of(recording, name)
-    epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
     lines += [
         f"  s{old} --> s{new}"
         for before, after in pairwise(epochs)

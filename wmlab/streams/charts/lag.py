@@ -255,7 +255,8 @@ def _chart(
         hover = [f"{labels[index]}: {word}" for index, word in zip(at, words, strict=True)]
         line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
         of_runs = dots("a run", role, "circle", zip(at, values, hover, strict=True), legend=False)
-        panels.append(Panel(up=up, layers=[line, of_runs], height=200.0))
+        if role == "lower" or any(late):
+            panels.append(Panel(up=up, layers=[line, of_runs], height=200.0))
     ticks = tuple(Tick(index, label) for index, label in enumerate(labels))
     across = Numbers(field_words(by), -0.5, len(labels) - 0.5, marked=ticks)
     data = columns(runs, by, "lag_ms", "late_share")

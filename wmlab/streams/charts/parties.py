@@ -209,7 +209,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
         columns_of(cycles, columns),
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         note=fewer,
-        across=time_axis("clock", clock, pad_percent=2),
+        across=time_axis("clock", clock),
         panels=[
             lanes(
                 controllers,
@@ -335,7 +335,7 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
         columns(entries, "at_ms", "barrier", "writer", "standing"),
         title=title or f"Which writers of {name} were in each generation, and why were others not?",
         note=fewer,
-        across=time_axis("clock", clock, pad_percent=2),
+        across=time_axis("clock", clock),
         panels=[
             lanes(writers, _standings(drawn, writers)),
             Panel(up=up, height=200.0, layers=curves),

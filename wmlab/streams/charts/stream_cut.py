@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final
 
 from wmlab.core.arguments import the_moment
@@ -35,6 +36,7 @@ from wmlab.core.words import clock_words
 from wmlab.streams.answers.history import events_of
 from wmlab.streams.answers.stream_cut import (
     Front,
+    GroupOffsets,
     Lengths,
     cut_at,
     group_offsets,
@@ -52,7 +54,10 @@ _WHOLE: Final = 1_000_000
 _MOST_WRITERS: Final = 8
 _NEAREST: Final = Fraction(1, 25)
 """How near to each other two bounds of segments may be of which both are written at the axis."""
-_LANE: Final = 46.0
+_LANE, _FLOOR = 46.0, 27.0
+"""Height of a lane, and of one floor in it, at least; lower ones have no room for their labels."""
+_FILLED: Final = 0.84
+"""The share of its lane that a box takes."""
 _NAMES: Final = {"upper bound": "furthest position", "previous cut": "with the cut before", "reader": "passable"}
 """The lane of a step by its reason; a step that fills gaps is numbered, and the last one is the stream cut."""
 
@@ -106,6 +111,7 @@ def draw_cut(
     `steps` are those of `model.cut.stream_cut`; of many writers 8 are drawn.
     """
     rows = _lanes(positions, before, steps, history)
+    floors = max(max(_floors(row.offsets, history).values(), default=0) + 1 for row in rows)
     table = [
         (row.name, segment_name(segment), history.segments[segment].keys.text, offset)
         for row in rows
@@ -117,7 +123,9 @@ def draw_cut(
         title=title,
         note=drawn_words((_MOST_WRITERS, len(positions), "writers")),
         across=Numbers("key", 0, _WHOLE, _ticks(history, rows)),
-        panels=[lanes([row.name for row in rows], _layers(rows, history), height=_LANE)],
+        panels=[
+            lanes([row.name for row in rows], _layers(rows, history), height=max(_LANE, floors * _FLOOR / _FILLED))
+        ],
     )
 
 
@@ -152,17 +160,17 @@ def _layers(rows: Sequence[_Lane], history: StreamHistory) -> list[Layer]:
             row.role, "furthest position and cut"
         )
         floors = _floors(row.offsets, history)
-        height = 0.84 / (max(floors.values(), default=0) + 1)
+        height = _FILLED / (max(floors.values(), default=0) + 1)
         for segment, floor in floors.items():
             keys, label = history.segments[segment].keys, offset_words(segment, row.offsets[segment])
-            top = lane - 0.42 + floor * height
+            top = lane - _FILLED / 2 + floor * height
             offset = row.offsets[segment]
             at = "without an offset" if offset is None else f"offset {offset}"
             words = f"{row.name}: segment {segment_name(segment)}, keys {keys.text}, {at}"
             boxes.setdefault((meaning, row.role), []).append(_box(keys, top, top + height - 0.03, label, words))
         for keys in row.missing:
             words = f"{row.name}: no segment for the keys {keys.text}"
-            box = _box(keys, lane - 0.42, lane + 0.39, f"missing {keys.text}", words)
+            box = _box(keys, lane - _FILLED / 2, lane + 0.39, f"missing {keys.text}", words)
             boxes.setdefault(("missing range", "alarm"), []).append(box)
     return [Blocks(name=name, role=role, boxes=made, opacity=0.16) for (name, role), made in boxes.items()]
 
@@ -197,20 +205,23 @@ def _number(bound: Fraction) -> str:
 
 _MOST_CUTS: Final = 8
 _MOST_FRONTS: Final = 6
+_SEEN: Final = 0.01
+"""For which share of the run a segment is open next to its successors, at least, where that is drawn."""
 _QUARTERS: Final = tuple(Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5))
 
 
 def key_space(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw which keys each segment had and when, with stream cuts across them and the reader's positions.
 
-    `stream` chooses one of several. At most 8 cuts and 6 positions are drawn, evenly spread over the run. Raises
+    `stream` chooses one of several. At most 8 cuts and 6 positions are drawn, evenly spread over the run, including
+    the first cuts of new segments. A segment that is open while its successors are is drawn above them. Raises
     `ChartError` if the recording has several streams and none is chosen, or no segments.
     """
     name = one_stream(recording, stream, "segments")
     segments = stream_rows(recording, "segments", name)
     marks = stream_rows(recording, "watermarks", name)
     positions = group_offsets(stream_rows(recording, "positions", name))
-    chosen = [(row["emitted_ms"], dict(row["cut"])) for row in share_of(marks, _MOST_CUTS)]
+    chosen = _some_cuts([(row["emitted_ms"], dict(row["cut"])) for row in marks])
     standing = share_of(positions, _MOST_FRONTS)
     lengths = Lengths(segments, [*chosen, *standing], events_of(recording, name, "segment_id", "offset", "append_ms"))
     times = [lengths.last_ms, *(row["emitted_ms"] for row in marks)]
@@ -230,7 +241,7 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
                 up=Numbers("key space", 0.0, 1.0, _QUARTERS),
                 height=300.0,
                 layers=[
-                    _blocks(segments, end_ms),
+                    *_blocks(segments, [*cuts, *drawn], end_ms),
                     _lines("stream cut of a watermark", "lower", cuts, segments),
                     _lines("position of the readers", "upper", drawn, segments),
                     _middles(drawn, segments),
@@ -247,13 +258,51 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     )
 
 
-def _blocks(segments: Sequence[TableRow], end_ms: int) -> Blocks:
-    boxes = []
+def _some_cuts(cuts: Sequence[GroupOffsets]) -> list[GroupOffsets]:
+    """Eight of the cuts: up to half of them are the first of other segments than before, the rest evenly spread."""
+    changes = [after for before, after in pairwise(cuts) if before[1].keys() != after[1].keys()]
+    firsts = share_of(changes, _MOST_CUTS // 2)
+    others = share_of([cut for cut in cuts if cut not in firsts], _MOST_CUTS - len(firsts))
+    return sorted([*firsts, *others], key=lambda cut: cut[0])
+
+
+def _blocks(segments: Sequence[TableRow], fronts: Sequence[Front], end_ms: int) -> list[Blocks]:
+    """The segments, then those that are open next to their successors, and the names where no line is drawn."""
+    spans = {row["segment_id"]: _spans(row, segments, end_ms) for row in segments}
+    alone, shared, names = list[Box](), list[Box](), list[Box]()
     for row in segments:
-        to_ms = end_ms if row["sealed_ms"] is None else row["sealed_ms"]
-        name = segment_name(row["segment_id"])
-        boxes.append(Box(row["created_ms"], to_ms, row["low"], row["high"], name, segment_words(row)))
-    return Blocks(name="segment", role="unknown", boxes=boxes, opacity=0.22)
+        keys, words, name = (row["low"], row["high"]), segment_words(row), f"\u2002{segment_name(row['segment_id'])}"
+        middle = [other["segment_id"] for other in segments if other["low"] <= sum(keys) / 2 < other["high"]]
+        lines = [reached[other] for _, reached in fronts for other in middle if other in reached]
+        covered = [span for other in middle if other != row["segment_id"] for span in spans[other][1:]]
+        first, *rest = spans[row["segment_id"]]
+        alone.append(Box(*first, *keys, "", words))
+        names.append(Box(*_widest(first, lines, covered), *keys, name, words))
+        for span in rest:
+            shared.append(Box(*span, *keys, "", words))
+            names.append(Box(*_widest(span, lines, []), *keys, f"{name} open", words))
+    return [
+        Blocks(name="segment", role="unknown", boxes=alone, opacity=0.22),
+        Blocks(name="segment open next to its successors", role="fourth", boxes=shared, opacity=0.22),
+        Blocks(name="names", role="unknown", boxes=names, opacity=0.0, outlined=False, legend=False),
+    ]
+
+
+def _spans(row: TableRow, segments: Sequence[TableRow], end_ms: int) -> list[tuple[int, int]]:
+    """From when to when a segment was open alone and, if that can be seen, next to successors that were created."""
+    begin, end = row["created_ms"], end_ms if row["sealed_ms"] is None else row["sealed_ms"]
+    created = [other["created_ms"] for other in segments if other["low"] < row["high"] and row["low"] < other["high"]]
+    run_ms = end_ms - min(other["created_ms"] for other in segments)
+    first = min((at_ms for at_ms in created if begin < at_ms < end), default=end)
+    return [(begin, first), (first, end)] if end - first > _SEEN * run_ms else [(begin, end)]
+
+
+def _widest(span: tuple[int, int], lines: Sequence[int], covered: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The longest stretch of a span that no line crosses and nothing covers; the span if there is none."""
+    limits = {*span, *lines, *(limit for each in covered for limit in each)}
+    gaps = pairwise(sorted(limit for limit in limits if span[0] <= limit <= span[1]))
+    free = [gap for gap in gaps if not any(begin <= gap[0] and gap[1] <= end for begin, end in covered)]
+    return max(free, key=lambda gap: gap[1] - gap[0], default=span)
 
 
 def _lines(name: str, role: str, fronts: Sequence[Front], segments: Sequence[TableRow]) -> Path:
