@@ -27,8 +27,6 @@ _ALLOWED = {
     # What an estimate counts, in one word.
     "wmlab/core/estimate.py": ["cost.what == 'events'"],
     "wmlab/streams/scenario/scenario.py": ["cost.what == 'events'"],
-    # The code of what holds a watermark.
-    "wmlab/dataflow/answers/explain.py": ["longest.why == 'idle'", "entry.why != 'idle'"],
     # In the column next to it stands the target with which a detail begins: it is taken off by its name, whatever that
     # is, and no answer depends on it.
     "wmlab/streams/answers/timeline.py": ["row['detail'].removeprefix(f\"{row['target']} \")"],

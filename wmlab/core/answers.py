@@ -201,9 +201,10 @@ def _is_number(cell: Cell) -> bool:
     return isinstance(cell, int) or (isinstance(cell, str) and _NUMBER.fullmatch(cell) is not None)
 
 
-Against = Literal["the others", "noted times", "the clock", "no bound", "unknown"]
-"""What a cost is measured against: what the others, or all writers, had noted by then; the clock, where nobody else was
-there; or it is not measured, as there was no bound to compare, or for an unknown reason."""
+Against = Literal["the others", "noted times", "the run without it", "the clock", "no bound", "unknown"]
+"""What a cost is measured against: what the others, or all writers, had noted by then; another run, in which it did not
+hold; the clock, where nobody else was there; or it is not measured, as there was no bound to compare, or for an unknown
+reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +311,7 @@ class Stragglers(TableAnswer[Straggler]):
         if entry.against == "no bound":
             return f", without a {self.bound}"
         if entry.worst_ms is None and entry.cost_ms is None:
-            return ""
+            return ", cost unknown" if self._has_prices else ""
         clock = " behind the clock" if entry.against == "the clock" else ""
         return f", at worst {self._ms(entry.worst_ms)}{clock}, cost {self._ms(entry.cost_ms)}"
 
@@ -395,7 +396,7 @@ def stragglers_from(
             stretches=1 + sum(before.to_ms != s.from_ms for before, s in pairwise(mine)),
             held_ms=sum(s.to_ms - s.from_ms for s in mine),
             worst_ms=max((stretch.worst_ms for stretch in priced), default=None),
-            cost_ms=round(sum(stretch.area for stretch in priced) / run_ms, 1) if priced else None,
+            cost_ms=max(0.0, round(sum(stretch.area for stretch in priced) / run_ms, 1)) if priced else None,
             against=against,
         )
         stragglers.append(straggler)

@@ -26,11 +26,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
-from wmlab.core.arguments import the_flag
+from wmlab.core.arguments import the_flag, the_moment
 from wmlab.core.errors import RecordingError, UnknownNameError, WmlabError, unknown_attribute
 from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
-from wmlab.core.words import grouped, shown
+from wmlab.core.words import grouped, moment, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -369,6 +369,37 @@ def the_only(
         f"The recording {recording.name!r} has {has}; its {nouns}: {', '.join(names) or 'none'}.",
         remedy=f"name one of them with {option}=..." if names else "ask a recording in which something happened.",
     )
+
+
+def planned_span(recording: Recording) -> tuple[int, int] | None:
+    """From when to when the scenario of a finished run was to last (clock, ms); None for any other recording."""
+    scenario = recording.scenario
+    if scenario is None or "duration_ms" not in scenario or not recording.manifest.finished:
+        return None
+    start_ms = int(scenario.get("start_ms", 0))
+    return start_ms, start_ms + int(scenario["duration_ms"])
+
+
+def moment_of_run(recording: Recording, at_ms: int | str, *, last_ms: int | None = None) -> int:
+    """A moment of a run in ms of the clock, read by `the_moment`.
+
+    A run lasts from the start to the end of its scenario, however early it was complete or failed; or to `last_ms`, the
+    last moment recorded, if what had begun was finished after that. Raises `RecordingError` for what is no moment, or
+    outside the run. A recording without a finished scenario admits any moment.
+    """
+    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
+    planned = planned_span(recording)
+    if planned is None:
+        return at_ms
+    begin_ms, end_ms = planned
+    if last_ms is not None:
+        end_ms = max(end_ms, last_ms)
+    if not begin_ms <= at_ms <= end_ms:
+        raise RecordingError(
+            f"{moment(at_ms)} is outside the run, which lasts from {moment(begin_ms)} to {moment(end_ms)}.",
+            remedy="give a moment of the run.",
+        )
+    return at_ms
 
 
 def recorded(

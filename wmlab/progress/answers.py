@@ -9,21 +9,27 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final
 
-from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Against, Answer, Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_only
-from wmlab.core.words import clock_words, counted, listed, moment
+from wmlab.core.recording import Recording, moment_of_run, planned_span, the_only
+from wmlab.core.words import clock_words, counted, listed
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
-from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, guessed_origins
+from wmlab.progress.model.tracker import (
+    BlockingOrigin,
+    OriginProgress,
+    ProgressRules,
+    ProgressTracker,
+    blocking,
+    guessed_origins,
+)
 from wmlab.progress.scenario import (
     BUILD,
-    SCAN,
     DelayBuffer,
     Origins,
     ProgressScenario,
@@ -36,6 +42,7 @@ from wmlab.progress.sim.records import target_name
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
+_UNHEARD: Final = "unheard of"
 _SLOWEST: Final = "nothing newer had come of it"
 
 
@@ -115,23 +122,100 @@ def _delay_ms(scenario: ProgressScenario | None, target: str) -> int | None:
     return None
 
 
-def _stretches(
-    rows: Sequence[Mapping[str, Any]], rules: ProgressRules, emitters: Mapping[int, str]
-) -> Iterator[Stretch]:
-    """What held the watermark between each arrival and the next."""
-    ends_ms = [row["arrived_ms"] for row in rows[1:]]
-    tracker = ProgressTracker(list(emitters), rules)
-    for row, end_ms in zip(rows, ends_ms, strict=False):
-        tracker.step(stamp_of(row), row["arrived_ms"])
-        if row["arrived_ms"] == end_ms:
-            continue
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """What holds the watermark of an operator: an origin of it, or of an operator that has nothing more to give.
+
+    `by_ms` is by how much the watermark would be higher without it, None if nothing says so.
+    """
+
+    operator: str
+    origin: int
+    why: str
+    by_ms: int | None
+
+
+class _QueryWalk:
+    """The trackers of an operator of a query and of all operators before it, buffer by buffer.
+
+    Without its origin an operator would be as far as the next one, or as the buffers that wait behind the gap.
+    """
+
+    def __init__(self, of_query: _RecordedQuery, operator: str) -> None:
+        self._query, self._operator = of_query, operator
+        self._trackers: dict[str, ProgressTracker] = {}
+        self._behind_gap: dict[tuple[str, int], tuple[int, int, int | None]] = {}
+        operators = [operator]
+        for name in operators:
+            origins = of_query.origins(name)
+            self._trackers[name] = ProgressTracker(origins, of_query.rules_of(name))
+            before = [of_query.emitters[origin] for origin in origins if origin in of_query.emitters]
+            operators += [other for other in before if of_query.is_operator(other) and other not in operators]
+
+    def stretches(self, begin_ms: int, end_ms: int) -> Iterator[tuple[Stretch, _Hold]]:
+        """What holds the watermark between each arrival and the next."""
+        rows = [row for row in self._query.buffers if row["operator"] in self._trackers]
+        from_ms = begin_ms
+        for row in sorted(rows, key=itemgetter("arrived_ms", "arrival")):
+            if row["arrived_ms"] > from_ms:
+                yield from self._stretches(from_ms, row["arrived_ms"])
+                from_ms = row["arrived_ms"]
+            self._trackers[row["operator"]].step(stamp_of(row), row["arrived_ms"])
+        if end_ms > from_ms:
+            yield from self._stretches(from_ms, end_ms)
+
+    def _stretches(self, from_ms: int, to_ms: int) -> Iterator[tuple[Stretch, _Hold]]:
+        holds = list(self._holds(self._operator, None))
+        against: Against = "the others" if self._trackers[self._operator].watermark is not None else "no bound"
+        for hold in holds:
+            who = self._query.emitters.get(hold.origin, _UNHEARD)
+            yield Stretch((who,), hold.why, from_ms, to_ms, hold.by_ms, len(holds), against), hold
+
+    def _holds(self, operator: str, at_most_ms: int | None) -> Iterator[_Hold]:
+        tracker = self._trackers[operator]
         local = {origin: progress.local for origin, progress in tracker.origins.items()}
-        blockers = blocking(local, tracker.watermark)
-        others = [value for value in local.values() if value is not None and value != tracker.watermark]
-        by_ms = min(others) - tracker.watermark if others and tracker.watermark is not None else None
-        for origin in blockers:
-            why = _GAP if tracker.origins[origin].beyond else _SILENT if local[origin] is None else _SLOWEST
-            yield Stretch((emitters[origin],), why, row["arrived_ms"], end_ms, by_ms, len(blockers))
+        ahead = [at_most_ms]
+        if tracker.watermark is not None:
+            ahead += [value - tracker.watermark for value in local.values() if value not in (None, tracker.watermark)]
+        lead_ms = min((by_ms for by_ms in ahead if by_ms is not None), default=None)
+        for origin in blocking(local, tracker.watermark):
+            progress, emitter = tracker.origins[origin], self._query.emitters.get(origin)
+            if not progress.beyond and emitter in self._trackers:
+                yield from self._holds(emitter, lead_ms)
+                continue
+            why = _GAP if progress.beyond else _SILENT if progress.local is None else _SLOWEST
+            reach = self._reach(operator, origin, progress) if progress.beyond else None
+            by_ms = lead_ms
+            if reach is not None and tracker.watermark is not None:
+                by_ms = min(reach - tracker.watermark, reach - tracker.watermark if lead_ms is None else lead_ms)
+            yield _Hold(operator, origin, why, by_ms)
+
+    def _reach(self, operator: str, origin: int, progress: OriginProgress) -> int | None:
+        """The largest watermark of the buffers behind the first gap of an origin, up to the next gap; None: none."""
+        prefix, sequence, reach = self._behind_gap.get((operator, origin), (-1, 0, None))
+        if prefix != progress.prefix:
+            prefix, sequence, reach = progress.prefix, progress.prefix + 1, None
+        while (following := progress.beyond.get(sequence + 1)) is not None and following.done:
+            sequence += 1
+            reach = following.watermark if reach is None else max(reach, following.watermark)
+        self._behind_gap[operator, origin] = prefix, sequence, reach
+        return reach
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlanStragglers(Stragglers):
+    """The holders of the global watermark of a query over a run, the most expensive first."""
+
+    def _alone(self) -> str:
+        """Where no cost is known, who held it for longest."""
+        known = [entry for entry in self.stragglers if entry.against != "no bound"]
+        if not known:
+            return super(PlanStragglers, self)._alone()
+        longest = max(known, key=lambda entry: entry.held_ms)
+        return (
+            f"the {self.bound} of {self.stream} was held longest by {longest.who} ({longest.why}): for "
+            f"{self._ms(longest.held_ms)}."
+        )
 
 
 def operator_of(
@@ -197,6 +281,35 @@ class _RecordedQuery:
             raise RecordingError(f"query {self.name!r} has no operator {named!r} that follows progress.", remedy=remedy)
         return named
 
+    @property
+    def moments(self) -> list[int]:
+        """When buffers arrived at any operator (clock, ms)."""
+        return [row["arrived_ms"] for row in self.buffers]
+
+    def is_operator(self, emitter: str) -> bool:
+        """Whether an emitter is an operator that follows progress itself, and no source."""
+        return emitter in ({row["operator"] for row in self.buffers} if self.plan is None else self.plan.inputs)
+
+    def origins(self, operator: str) -> Sequence[int]:
+        """The origins that an operator has declared; where no plan tells, as many as it says, those that came first.
+
+        Raises `RecordingError` if neither the plan nor a buffer tells.
+        """
+        if self.plan is not None:
+            return self.plan.inputs[operator]
+        arrivals = self.arrivals(operator)
+        if not arrivals:
+            raise RecordingError(
+                f"no buffer of query {self.name!r} had come to {operator!r}.",
+                remedy="ask for a query and an operator of the table 'buffers'.",
+            )
+        return guessed_origins((row["origin"] for row in arrivals), arrivals[0]["origins"])
+
+    def rules_of(self, operator: str) -> ProgressRules:
+        """The rules of the tracker of an operator; without a scenario only the base of chunks is known."""
+        bases = [row["chunk_base"] for row in self.arrivals(operator)[:1]]
+        return self.rules or (ProgressRules(chunk_base=bases[0]) if bases else ProgressRules())
+
     def arrivals(self, operator: str) -> list[Mapping[str, Any]]:
         """The buffers that arrived at an operator, in their order."""
         return sorted((row for row in self.buffers if row["operator"] == operator), key=itemgetter("arrival"))
@@ -218,33 +331,65 @@ def explain_plan(
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
-    at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
     of_query = _RecordedQuery.of(recording, _the_query(recording, stream))
+    if at_ms is not None:
+        at_ms = moment_of_run(recording, at_ms, last_ms=max(of_query.moments, default=None))
     operator = of_query.operator(operator)
     if at_ms is not None:
         return _explained_at(of_query, operator, at_ms)
-    arrivals, plan, emitters = of_query.arrivals(operator), of_query.plan, of_query.emitters
-    if not arrivals:
-        raise RecordingError(f"no buffer of query {of_query.name!r} had come.", remedy="ask for a query that has some.")
-    declared = {row["origin"] for row in arrivals} if plan is None else plan.inputs[operator]
-    rules = of_query.rules or ProgressRules(chunk_base=arrivals[0]["chunk_base"])
-    stretches = _stretches(arrivals, rules, {origin: emitters[origin] for origin in declared})
-    run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
-    notes = _literal_note(of_query.rules)
-    return stragglers_from(stretches, stream=of_query.name, run_ms=run_ms, bound="global watermark", notes=notes)
+    begin_ms, end_ms = planned_span(recording) or (min(of_query.moments, default=0), 0)
+    end_ms = max([end_ms, *of_query.moments])
+    holds = list(_QueryWalk(of_query, operator).stretches(begin_ms, end_ms))
+    answer = stragglers_from(
+        [stretch for stretch, _ in holds],
+        stream=of_query.name,
+        run_ms=end_ms - begin_ms,
+        bound="global watermark",
+        kind=PlanStragglers,
+    )
+    first = [(stretch, hold) for stretch, hold in holds if answer.stragglers and _is_of(stretch, answer.stragglers[0])]
+    return replace(answer, notes=(*_fault_note(of_query, first), *_literal_note(of_query.rules)))
+
+
+def _is_of(stretch: Stretch, entry: Straggler) -> bool:
+    return (stretch.who, stretch.why) == ((entry.who,), entry.why)
+
+
+def _fault_note(of_query: _RecordedQuery, holds: Sequence[tuple[Stretch, _Hold]]) -> list[str]:
+    """What one holder lacked at the end of its longest stretch, if the script did something to that."""
+    begin_ms: int | None = None
+    longest_ms, last = -1, None
+    for number, (stretch, hold) in enumerate(holds):
+        if begin_ms is None or holds[number - 1][0].to_ms != stretch.from_ms:
+            begin_ms = stretch.from_ms
+        if stretch.to_ms - begin_ms > longest_ms:
+            longest_ms, last = stretch.to_ms - begin_ms, (stretch, hold)
+    if last is None:
+        return []
+    at_ms, hold = last[0].to_ms - 1, last[1]
+    answer = _explained_at(of_query, hold.operator, at_ms)
+    return [
+        f"At {clock_words(at_ms)} {name} (origin {cause.origin}) {cause.lack}{fault}; {_waiting(cause.waiting)}."
+        for cause, name, fault in zip(answer.origins, answer.emitters, answer.faults, strict=True)
+        if cause.origin == hold.origin and fault is not None
+    ]
+
+
+def _waiting(buffers: int) -> str:
+    """How many buffers wait behind what is missing."""
+    return f"{counted(buffers, 'buffer')} {'waits' if buffers == 1 else 'wait'} behind it"
 
 
 def _explained_at(of_query: _RecordedQuery, operator: str, at_ms: int) -> ProgressExplanation:
     """What holds the watermark at an operator and, where it waits for other operators, at those."""
     causes, emitters = _blocking_origins(of_query, operator, at_ms), of_query.emitters
-    come = {row["operator"] for row in of_query.buffers if row["arrived_ms"] <= at_ms}
     # An operator of which a buffer is on its way has given what it had; one that has given nothing more waits itself.
     silent = [cause.origin for cause in causes if not cause.started and not cause.waiting]
-    operators = [emitters[origin] for origin in silent if emitters.get(origin) in come]
+    operators = [emitters[origin] for origin in silent if of_query.is_operator(emitters.get(origin, ""))]
     upstream = tuple(_explained_at(of_query, name, at_ms) for name in operators)
     until = [row for row in of_query.incidents if row["at_ms"] <= at_ms]
     scenario, first = of_query.scenario, causes[0]
-    names = tuple(emitters.get(cause.origin, "unheard of") for cause in causes)
+    names = tuple(emitters.get(cause.origin, _UNHEARD) for cause in causes)
     faults = tuple(_fault_of(cause, name, at_ms, until, scenario) for cause, name in zip(causes, names, strict=True))
     since = "" if first.since_ms is None else f" since {clock_words(first.since_ms)}"
     stands = "unknown" if first.watermark is None else f"held at {clock_words(first.watermark, clock_ms=at_ms)}"
@@ -253,9 +398,9 @@ def _explained_at(of_query: _RecordedQuery, operator: str, at_ms: int) -> Progre
         for cause, name, fault in zip(causes, names, faults, strict=True)
     ]
     waiting = sum(cause.waiting for cause in causes)
-    behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "No buffer waits"
+    behind = _waiting(waiting) if waiting else "No buffer waits behind it"
     where = f"{of_query.name} at {operator}"
-    sentence = f"The global watermark of {where} is {stands}{since}: {listed(lacks)}. {behind} behind it."
+    sentence = f"The global watermark of {where} is {stands}{since}: {listed(lacks)}. {behind}."
     return ProgressExplanation(
         at_ms=at_ms,
         stream=of_query.name,
@@ -293,20 +438,8 @@ def blocking_origins_at(
 def _blocking_origins(
     of_query: _RecordedQuery, operator: str, at_ms: int, rules: ProgressRules | None = None
 ) -> tuple[BlockingOrigin, ...]:
-    arrivals = of_query.arrivals(operator)
-    rows = [row for row in arrivals if row["arrived_ms"] <= at_ms]
-    origins = None if of_query.plan is None else of_query.plan.inputs.get(operator)
-    # Behind operators to which something has come, an operator to which nothing has waits for them.
-    at_others = [row for row in of_query.buffers if row["operator"] != SCAN]
-    if not rows and (origins is None or all(row["arrived_ms"] > at_ms for row in at_others)):
-        raise RecordingError(
-            f"no buffer of query {of_query.name!r} had come to {operator!r} by {moment(at_ms)}.",
-            remedy="ask for a query and an operator of the table 'buffers', and a later time.",
-        )
-    if origins is None:
-        origins = tuple(guessed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
-    rules = rules or of_query.rules or ProgressRules(chunk_base=rows[0]["chunk_base"])
-    tracker = ProgressTracker(origins, rules)
-    for row in rows:
-        tracker.step(stamp_of(row), row["arrived_ms"])
+    tracker = ProgressTracker(of_query.origins(operator), rules or of_query.rules_of(operator))
+    for row in of_query.arrivals(operator):
+        if row["arrived_ms"] <= at_ms:
+            tracker.step(stamp_of(row), row["arrived_ms"])
     return tracker.blocking_origins()

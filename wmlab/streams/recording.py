@@ -13,12 +13,12 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.invariants import Verdicts
 from wmlab.core.overlap import warn_of_times_apart
-from wmlab.core.recording import Recording, recorded
+from wmlab.core.recording import Recording, planned_span, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.core.words import rounded
 from wmlab.streams import positions
 from wmlab.streams.answers.explain import explain
-from wmlab.streams.answers.history import recorded_configuration, scenario_span, the_stream
+from wmlab.streams.answers.history import recorded_configuration, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
@@ -51,7 +51,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
     def _ends_before_the_first_cycle(self) -> str:
         """That the run is too short for a watermark, as with a duration in the wrong unit; else nothing."""
-        span_ms = scenario_span(self)
+        span_ms = planned_span(self)
         try:
             written = self.scenario_as(StreamScenario)
         except RecordingError:
@@ -105,7 +105,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         from wmlab.streams.bounds.replay import replay
 
         name, spark = the_stream(self, stream), the_session(spark)
-        span_ms, cycles = scenario_span(self), recorded_configuration(self, name)
+        span_ms, cycles = planned_span(self), recorded_configuration(self, name)
         recorded_options = {} if cycles is None else asdict(cycles)
         whole = {label: recorded_options | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
         tables = (self.spark(spark, title) for title in ("writer_marks", "segments", "writer_shutdowns"))

@@ -64,8 +64,8 @@ def test_a_throttled_source_names_its_frame_and_not_a_partition_that_is_beyond_w
 def test_what_waits_on_a_queue_is_released_by_the_instance_that_takes_it() -> None:
     answer = merged(faults=[flow.Stall("both", at_ms=100, for_ms=200)]).record().explain(at_ms=150)
     assert answer.sentence.endswith(
-        "both stands still from 100 ms to 300 ms. "
-        "It is released when both takes what is on the queue, at 300 ms at the earliest."
+        "It is held because both stands still from 100 ms to 300 ms, and what it has to take waits since 100 ms. "
+        "It is released when both goes on, at 300 ms at the earliest."
     )
 
 
@@ -93,7 +93,8 @@ def test_a_fault_that_stops_a_source_is_named_while_it_lasts(fault: Any, text: s
     assert holder.fault.since_ms == 95
     if fault.for_ms is not None:
         assert run.explain(450).sentence.find(text) < 0
-    assert ("It is released by a row" in run.explain(120).sentence) == (not holder.fault.stops_rows)
+    released = "when s goes on, at 395 ms at the earliest" if holder.kind == "stalled" else "by a row"
+    assert (f"It is released {released}" in run.explain(120).sentence) == (not holder.fault.stops_rows)
 
 
 def test_all_inputs_idle_wait_for_any_row_and_for_no_moment() -> None:

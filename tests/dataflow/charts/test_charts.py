@@ -121,7 +121,7 @@ def test_whether_state_stays_bounded_is_answered_without_a_forecast() -> None:
     full = charts.state_size(joined(5, limit=60).record())
     assert "the job fails" in [rule.label for rule in full.scene.rules]
     assert full.sentence.startswith("The job failed at 670 ms: ")
-    assert full.sentence.endswith("No: join has reached its limit of 60.")
+    assert full.sentence.endswith("No: join has reached its limit of 60 rows.")
 
 
 def test_interleavings_are_bars_by_their_ends() -> None:
@@ -259,7 +259,7 @@ def test_a_chart_of_one_instance_of_several_names_it_and_the_size_of_all_has_no_
         if row["vertex"] == "w" and row["buffer"] == "all":
             total[row["instance"]] = row["size"]
     assert rows_of(chart)[-1][2] == sum(total.values())
-    assert f"Yes: w holds {sum(total.values())}; it stopped growing at 41" in chart.sentence
+    assert f"Yes: w holds {sum(total.values())} accumulators; it stopped growing at 41" in chart.sentence
 
 
 def test_items_that_go_together_lie_side_by_side() -> None:

@@ -2,6 +2,7 @@
 
 A curve is the watermark of one key at one instance, of which a window may wait. It is held by
 
+    stalled            an instance stands still
     slow               a partition whose rows are not that far
     throttled          a partition that is that far; its source lets watermarks through by frames only
     clock              a partition that follows the clock
@@ -36,8 +37,8 @@ from wmlab.dataflow.answers.run import JobEnd, instance_name
 from wmlab.dataflow.model.window import OpenWindow
 
 Kind = Literal[
-    "slow", "throttled", "clock", "idle", "silent", "ended", "no key", "no watermark", "no bound", "batch", "on queue",
-    "behind rows", "no room", "inside",
+    "stalled", "slow", "throttled", "clock", "idle", "silent", "ended", "no key", "no watermark", "no bound", "batch",
+    "on queue", "behind rows", "no room", "inside",
 ]  # fmt: skip
 IN_FLIGHT: Final = ("on queue", "behind rows", "no room", "inside")
 """The kinds of a watermark that has come, or what stands for it, and is on its way."""
@@ -68,7 +69,7 @@ class Holder:
     `row_after_ms` would. `next_mark` is the next watermark that a throttled source lets through. `idle_at_ms` is when
     it becomes idle if nothing comes, `idle_since_ms` since when it is. `behind_by` is how far it is behind the next
     input, `end_helps` whether its end would release it. `through` are the vertices between it and the one explained.
-    `fault` happens to it or, where `queue_to` has to take something, to that.
+    `fault` happens to it or, where `queue_to` has to take something, to that or to what keeps that from it.
     """
 
     vertex: str
@@ -99,14 +100,29 @@ class Holder:
             return f"partition {self.partition} of {self.vertex}"
         return instance_name(self.vertex, self.instance, self.parallelism)
 
+    @property
+    def stall(self) -> FaultInForce | None:
+        """The stall because of which it holds; None if there is none."""
+        return self.fault if self.fault is not None and self.fault.kind == "stalled" else None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something holds that has come, or waits for an instance that stands still."""
+        return self.kind in IN_FLIGHT or self.stall is not None
+
+    def is_ahead(self, key: int, watermark: int | None) -> bool:
+        """Whether its own watermark is above one of the same key (None: none yet)."""
+        return self.key == key and self.mark is not None and (watermark is None or self.mark > watermark)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """What holds the watermark of `key` at an instance of a vertex at `at_ms` (clock, ms).
 
     `watermark` is what has come or, of a source or join, left, `since_ms` from when on; `needed` the one that is
-    awaited, None if any is; `window` the one that waits for it. `holders` keep it from there. `release_ms` is when it
-    is released if nothing else happens, None if that is not known. `end` is how the job had ended by then.
+    awaited, None if any is; `window` the one that waits for it. `holders` keep it from there, those first that keep
+    the watermark where it is, `holders_now`. `release_ms` is when it is released if nothing else happens, None if that
+    is not known. `end` is how the job had ended by then.
     """
 
     kind: CauseKind
@@ -119,6 +135,7 @@ class Cause:
     needed: int | None = None
     window: OpenWindow | None = None
     holders: tuple[Holder, ...] = ()
+    holders_now: tuple[Holder, ...] = ()
     release_ms: int | None = None
     end: JobEnd | None = None
 

@@ -9,28 +9,29 @@ watermarks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.answers import Straggler, Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Stragglers
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.overlap import TimeRange, apart_text, without_common_times
-from wmlab.core.recording import Recording
-from wmlab.core.words import joined, rounded
+from wmlab.core.recording import Recording, moment_of_run
+from wmlab.core.words import joined
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun
-from wmlab.dataflow.answers.search import Search
+from wmlab.dataflow.answers.search import Search, unique_holders
 from wmlab.dataflow.answers.sentences import failure_sentence, watermark_sentences
 from wmlab.dataflow.answers.state import held_state
+from wmlab.dataflow.answers.stragglers import Span, vertex_stragglers
 from wmlab.dataflow.answers.values import Drops, Explanation
 from wmlab.dataflow.model.join import LEFT, RIGHT, START
-from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _MOMENTS: Final = 200
 """The most moments at which a run is looked at; between two of them what held at the first is taken to hold."""
+_CHANGES: Final = (("coalescing", "at_ms"), ("items", "put_ms"), ("calls", "began_ms"), ("calls", "ended_ms"))
 
 
 def explain(
@@ -56,7 +57,7 @@ def explain(
         if option is not None:
             raise RecordingError(f"a {name} is named; dataflows have none.", remedy=f"leave the {name} out.")
     run = DataflowRun(recording)
-    at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
+    at_ms = None if at_ms is None else moment_of_run(recording, at_ms)
     until_ms = run.end_ms if at_ms is None else at_ms
     if window is not None:
         ends = [
@@ -71,8 +72,7 @@ def explain(
     if at_ms is None:
         stragglers, apart = stragglers_at(run, name, key, instance), _times_apart(run, name, until_ms)
         return replace(stragglers, notes=(*stragglers.notes, *filter(None, [apart])))
-    began = run.executions[0]["started_ms"] if run.executions else None
-    answer = explain_vertex(Search(run, at_ms, f"ask from {began} ms on."), name, key, instance)
+    answer = explain_vertex(Search(run, at_ms), name, key, instance)
     return replace(answer, sentence=joined(answer.sentence, _times_apart(run, name, at_ms)))
 
 
@@ -175,16 +175,17 @@ def cause_at(search: Search, vertex: str, key: int | None, instance: int | None)
 
 
 def _cause(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> Cause:
-    outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
-    coalesced = None if outwards else search.job.level(vertex, instance)
-    watermarks = search.job.sent(vertex, instance) if coalesced is None else coalesced.emitted
-    watermark, since_ms = watermarks.get(key, (None, None))
+    watermark, since_ms = search.watermark(vertex, instance, key)
     needed = START if watermark is None else watermark + 1
     # One that the watermark has closed is on its way out.
     window = None if windows is None else windows.first_open(instance, needed)
     if windows is not None and window is not None:
         needed = windows.rule.closed_by(window.end)
-    holders = search.holders(vertex, instance, key, needed, at="output" if outwards else "inputs")
+    holders_now = search.holders_now(vertex, instance, key, watermark)
+    holders = search.holders(vertex, instance, key, needed, at="output" if search.run.is_outwards(vertex) else "inputs")
+    if window is not None:
+        # What stands still now is released before a window can be.
+        holders = unique_holders([*(h for h in holders_now if h.is_waiting and not search.is_moving(h)), *holders])
     kind = CauseKind(search.end.outcome) if search.end is not None else _kind(holders)
     return Cause(
         kind=kind,
@@ -197,6 +198,7 @@ def _cause(search: Search, vertex: str, instance: int, key: int, windows: Window
         needed=None if needed == START else needed,
         window=window,
         holders=holders,
+        holders_now=holders_now,
         release_ms=release_ms_of(holders, search.at_ms) if kind in (CauseKind.HELD, CauseKind.IDLE) else None,
         end=search.end,
     )
@@ -213,49 +215,26 @@ def _kind(holders: Sequence[Holder]) -> CauseKind:
     return CauseKind.ENDED if kinds <= {"ended"} else CauseKind.HELD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class VertexStragglers(Stragglers):
-    """The holders of the watermark at a vertex over a run. Until every input has one, what it costs is unknown."""
+def _moments_of(run: DataflowRun) -> list[int]:
+    """The moments (clock, ms) at which holders may change: items are put, calls begin and end, so do faults.
 
-    def _costliest(self) -> str:
-        """Who held it longest, in one sentence."""
-        if not self.stragglers:
-            return f"Over {rounded(self.run_ms)} nobody held the {self.bound} in {self.stream}."
-        longest = min(self.stragglers, key=lambda entry: (-entry.held_ms, entry.who))
-        longest_text = f"{longest.who} ({longest.why}): for {self._ms(longest.held_ms)}{self._cost(longest)}"
-        # An idle input holds a watermark only where no input is active, so it is of interest who did before.
-        others = [entry for entry in self.stragglers if entry.why != "idle"]
-        if longest.why == "idle" and others:
-            active = min(others, key=lambda entry: (-entry.held_ms, entry.who))
-            longest_text += (
-                f"; of the inputs that were not idle, by {active.who} ({active.why}): "
-                f"for {self._ms(active.held_ms)}{self._cost(active)}"
-            )
-        return f"Over {rounded(self.run_ms)} the {self.bound} in {self.stream} was held longest by {longest_text}."
-
-    def _cost(self, entry: Straggler) -> str:
-        return f", which cost {self._ms(entry.cost_ms)} of mean lag" if entry.cost_ms else ""
+    Of more than `_MOMENTS`, as many at equal distances stand for them, with those of faults. None if nothing began.
+    """
+    if not run.executions:
+        return []
+    begun, end_ms = run.clock_ms()
+    moments = {row[clock] for table, clock in _CHANGES for row in run.rows(table)}
+    if len(moments) > _MOMENTS:
+        moments = {begun + number * (end_ms - begun) // _MOMENTS for number in range(_MOMENTS)}
+    moments |= run.job.fault_moments
+    return [begun, *sorted(at_ms for at_ms in moments if at_ms is not None and begun < at_ms < end_ms), end_ms]
 
 
 def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int | None) -> Stragglers:
     """The holders of the watermark of `vertex` from the first execution to the end, the most expensive first."""
-    begun, end_ms = run.clock_ms()
-    stretches: list[Stretch] = []
-    if run.executions:
-        moments = sorted({row["at_ms"] for row in run.rows("coalescing") if begun < row["at_ms"] < end_ms})
-        if len(moments) > _MOMENTS:
-            moments = [moments[(n + 1) * len(moments) // _MOMENTS - 1] for n in range(_MOMENTS)]
-        for from_ms, to_ms in pairwise([begun, *moments, end_ms]):
-            search = Search(run, from_ms)
-            holders = cause_at(search, vertex, key, instance).holders
-            stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(holders)) for h in holders]
+    spans = [
+        Span(from_ms, to_ms, cause_at(Search(run, from_ms), vertex, key, instance))
+        for from_ms, to_ms in pairwise(_moments_of(run))
+    ]
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
-    bound = f"{lowest}watermark at {run.instance_name(vertex, instance)}"
-    return stragglers_from(
-        stretches,
-        stream=run.stream,
-        run_ms=end_ms - begun,
-        bound=bound,
-        stall=failure_sentence(run.end),
-        kind=VertexStragglers,
-    )
+    return vertex_stragglers(run, spans, f"{lowest}watermark at {run.instance_name(vertex, instance)}")

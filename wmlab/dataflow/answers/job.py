@@ -8,8 +8,9 @@ Everything that answers know of a running job is in this module. It uses, and no
 
     sim Job(dataflow, readings)    a job that has not begun: begin(), advance(until_ms, exclusive), dataflow,
                                    instances[vertex, number], queues[number], items
-    queue                          room, items with their numbers in the table `items`, channel.number
-    instance                       sent: {key: (watermark, since_ms)}, last_item, outbox, output_queues
+    queue                          room, items with their numbers in the table `items`, channel: number, edge.target,
+                                   target_instance
+    instance                       name, sent: {key: (watermark, since_ms)}, last_item, outbox, output_queues
     instance of a processor        processor, level and edges[n].level: coalescer, moved_ms: {key: clock ms}
     instance of a source           times[n].mapper, states[n].partitions, partitions: [number],
                                    rows: {number: (last_ms, rejected)}
@@ -17,13 +18,17 @@ Everything that answers know of a running job is in this module. It uses, and no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+import pyarrow as pa
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.core.simulation import Fixed
 from wmlab.dataflow.model.items import MAX, MIN, Item
 from wmlab.dataflow.model.source import EventTimeMapper, SourcePartition
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
@@ -33,15 +38,19 @@ from wmlab.dataflow.scenario.faults import (
     Lasting,
     LatePartition,
     SilentPartition,
+    SlowCalls,
     Stall,
     SwallowAll,
 )
+from wmlab.dataflow.scenario.vertices import AsyncMap
 from wmlab.dataflow.sim import job as sim
 from wmlab.dataflow.sim.instance import ProcessorInstance, described
 from wmlab.dataflow.sim.source_instance import SourceInstance
 from wmlab.dataflow.simulate import Readings, readings_of, simulate
 
-FaultKind = Literal["stalled", "silenced", "delayed", "disordered", "swallowed"]
+FaultKind = Literal["stalled", "slowed", "silenced", "delayed", "disordered", "swallowed"]
+_ROOM: Final = 10_000_000
+"""The room of a queue in a run in which nothing waits for room, in items."""
 
 
 class Ran(NamedTuple):
@@ -81,11 +90,14 @@ class LevelState:
 class FaultInForce:
     """A fault of the dataflow that happens at a moment, from `since_ms` until `until_ms` (clock; None: to the end).
 
-    A vertex is stalled; rows of a partition are silenced, so that they never arrive, delayed by `by_ms`, or disordered,
-    each delayed by up to that; or the filter of a source swallows them all.
+    It is number `index` of the dataflow's faults, of the instance `party`: that is stalled, or its calls are slowed by
+    `by_ms`; rows of a partition are silenced, so that they never arrive, delayed by `by_ms`, or disordered, each
+    delayed by up to that; or the filter of a source swallows them all.
     """
 
     kind: FaultKind
+    index: int
+    party: str
     since_ms: int
     until_ms: int | None
     by_ms: int | None = None
@@ -93,7 +105,7 @@ class FaultInForce:
     @property
     def stops_rows(self) -> bool:
         """Whether no row comes because of it until the end of the run."""
-        return self.until_ms is None and self.kind not in {"delayed", "disordered"}
+        return self.until_ms is None and self.kind in {"stalled", "silenced", "swallowed"}
 
 
 class ReadPartition(NamedTuple):
@@ -116,18 +128,40 @@ class JobState:
         self._job, self._at_ms = job, at_ms
 
     def fault(self, vertex: str, instance: int, partition: int | None = None) -> FaultInForce | None:
-        """The first fault that happens now to an instance or, with `partition`, to that partition of a source."""
-        start_ms = self._job.dataflow.start_ms
-        for fault in self._job.dataflow.faults:
+        """The first fault that happens now to an instance or, with `partition`, to that partition of a source.
+
+        Rows that are delayed are on their way after the time of that fault.
+        """
+        start_ms, party = self._job.dataflow.start_ms, self._job.instances[vertex, instance].name
+        for index, fault in enumerate(self._job.dataflow.faults):
             kind = _fault_kind(fault, vertex, instance, partition)
             if kind is None or not isinstance(fault, Lasting):
                 continue
             since_ms = start_ms + fault.at_ms
             until_ms = None if fault.for_ms is None else since_ms + fault.for_ms
-            if since_ms <= self._at_ms and (until_ms is None or self._at_ms < until_ms):
-                by_ms = getattr(fault, "by_ms", None)
-                return FaultInForce(kind=kind, since_ms=since_ms, until_ms=until_ms, by_ms=by_ms)
+            by_ms: int | None = getattr(fault, "by_ms", None)
+            after_ms = by_ms or 0 if kind in {"delayed", "disordered"} else 0
+            if since_ms <= self._at_ms and (until_ms is None or self._at_ms < until_ms + after_ms):
+                return FaultInForce(
+                    kind=kind, index=index, party=party, since_ms=since_ms, until_ms=until_ms, by_ms=by_ms
+                )
         return None
+
+    def stall(self, vertex: str, instance: int) -> FaultInForce | None:
+        """The stall of an instance or, if it has no room for what leaves it, of one behind it that takes nothing."""
+        fault = self.fault(vertex, instance)
+        if fault is not None and fault.kind == "stalled":
+            return fault
+        number = self.full_queue(vertex, instance)
+        if number is None:
+            return None
+        channel = self._job.queues[number].channel
+        return self.stall(channel.edge.target, channel.target_instance)
+
+    @property
+    def turn_ms(self) -> int:
+        """How long an instance takes at most to begin a turn; what waits longer is held."""
+        return math.ceil(self._job.dataflow.jitter_ms)
 
     def sent(self, vertex: str, instance: int) -> Mapping[int, tuple[int, int]]:
         """The last watermarks that an instance put on its queues, by key: (watermark, since when in clock ms)."""
@@ -200,6 +234,8 @@ def _fault_kind(fault: AnyFault, vertex: str, instance: int, partition: int | No
     match fault:
         case Stall(vertex=stalled, instance=number) if stalled == vertex and number in {None, instance}:
             return "stalled"
+        case SlowCalls(vertex=calling, first=None) if calling == vertex and partition is None:
+            return "slowed"
         case SilentPartition(source=source, partition=number) if (source, number) == (vertex, partition):
             return "silenced"
         case LatePartition(source=source, partition=number) if (source, number) == (vertex, partition):
@@ -228,6 +264,32 @@ class Job:
         self._job.advance(at_ms + 1)
         self._at_ms = at_ms
         return JobState(self._job, at_ms)
+
+    @property
+    def fault_moments(self) -> set[int]:
+        """When faults of the dataflow begin and end (clock, ms)."""
+        dataflow = self._ran.dataflow
+        lasting = [fault for fault in dataflow.faults if isinstance(fault, Lasting)]
+        ends = {fault.at_ms + fault.for_ms for fault in lasting if fault.for_ms is not None}
+        return {dataflow.start_ms + at_ms for at_ms in ({fault.at_ms for fault in lasting} | ends)}
+
+    def without_fault(self, index: int) -> Mapping[str, pa.Table]:
+        """The tables of the same job without the fault of that number."""
+        faults = self._ran.dataflow.faults
+        return simulate(self._ran.dataflow.replace(faults=(*faults[:index], *faults[index + 1 :])), self._ran.readings)
+
+    def without_waiting(self) -> Mapping[str, pa.Table]:
+        """The tables of the same job if nothing waits: no stall, room on each queue, calls that answer at once."""
+        dataflow = self._ran.dataflow
+        moving = dataflow.replace(
+            faults=tuple(fault for fault in dataflow.faults if not isinstance(fault, Stall | SlowCalls)),
+            queue_size=_ROOM,
+            vertices=tuple(
+                replace(vertex, latency=Fixed(0)) if isinstance(vertex, AsyncMap) else vertex
+                for vertex in dataflow.vertices
+            ),
+        )
+        return simulate(moving, self._ran.readings)
 
 
 def job_of(recording: Recording) -> Job:

@@ -18,6 +18,7 @@ from wmlab.core.words import is_instant, moment
 from wmlab.dataflow.answers.job import Job, job_of
 from wmlab.dataflow.checks.steps import all_steps
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 RecordedRow = Mapping[str, Any]
@@ -182,6 +183,10 @@ class DataflowRun:
         for queue in sorted(self.queues, key=itemgetter("edge", "input")):
             queues["target", queue["target"], queue["target_instance"]].append(queue)
         return queues
+
+    def is_outwards(self, vertex: str) -> bool:
+        """Whether the watermark of a vertex is the one that leaves it, and not the one coalesced of its inputs."""
+        return vertex in self.rules.joins or self.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
 
     def keys(self, vertex: str) -> tuple[int, ...]:
         """The keys whose watermarks leave a vertex; of a sink, those that come."""

@@ -4,6 +4,8 @@ At every level the inputs that count and are below the value hold it; of these e
 one that holds. It is the partition of a source, a queue, a vertex with work in flight, or an input that has no such
 key. A join needs both of its sides: for the watermarks of the key, and for those that raise its limit.
 
+An instance that stands still holds all that it has to take or to send, and is named before what else is missing.
+
 An input is excluded when it is idle. That releases the value only if some other input has reached it; and never
 across a join, to which idle inputs make no difference.
 
@@ -14,14 +16,14 @@ keys, Handling of keyed idle messages; "Stream-to-stream join", Implementation o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
 from wmlab.dataflow.answers.cause import Holder, Kind
-from wmlab.dataflow.answers.job import ReadPartition
+from wmlab.dataflow.answers.job import LevelState, ReadPartition
 from wmlab.dataflow.answers.run import BEGINS, DataflowRun, RecordedRow
 from wmlab.dataflow.model.items import DONE, FrameGrid, Idle, Watermark
 from wmlab.dataflow.model.join import START, JoinState
@@ -42,11 +44,10 @@ class Target:
     ahead: int | None = None
     reached: bool = False
 
-    def one_step_upstream(self, watermarks: Iterable[int | None], vertex: str) -> Target:
-        """The same one step upstream of `vertex`, where the other inputs have these watermarks."""
-        known = [watermark for watermark in watermarks if watermark is not None]
-        ahead = min([*known, *([] if self.ahead is None else [self.ahead])], default=None)
-        reached = self.reached or any(watermark >= self.value for watermark in known)
+    def one_step_upstream(self, watermarks: Sequence[int], vertex: str) -> Target:
+        """The same one step upstream of `vertex`, where other inputs, those that are ahead, have these watermarks."""
+        ahead = min([*watermarks, *([] if self.ahead is None else [self.ahead])], default=None)
+        reached = self.reached or any(watermark >= self.value for watermark in watermarks)
         through = self.through if self.through[:1] == (vertex,) else (vertex, *self.through)
         return replace(self, through=through, ahead=ahead, reached=reached)
 
@@ -61,13 +62,13 @@ class Target:
 class Search:
     """A run at one moment (clock, ms), and the search for holders in it.
 
-    Raises `RecordingError` with that `remedy` if nothing had begun by then.
+    Raises `RecordingError` if nothing had begun by then.
     """
 
-    def __init__(self, run: DataflowRun, at_ms: int, remedy: str = "ask later.") -> None:
+    def __init__(self, run: DataflowRun, at_ms: int) -> None:
         begun = [row for row in run.executions if row["started_ms"] <= at_ms]
         if not begun:
-            raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy=remedy)
+            raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy="ask later.")
         self.run, self.execution, self.at_ms = run, begun[-1], at_ms
         self.job = run.job.at(at_ms)
         self.end = run.end_at(at_ms)
@@ -99,6 +100,39 @@ class Search:
             replace(holder, through=tuple(name for name in holder.through if name != vertex)) for holder, _ in result
         )
 
+    def holders_now(self, vertex: str, instance: int, key: int, watermark: int | None) -> tuple[Holder, ...]:
+        """What keeps the watermark of an instance where it is.
+
+        A higher one may be on its way, for no longer than instances take to begin a turn: then what keeps back the next
+        one. While something waits, an input that is ahead of the watermark does not hold it.
+        """
+        at: Literal["inputs", "output"] = "output" if self.run.is_outwards(vertex) else "inputs"
+        value = START if watermark is None else watermark + 1
+        holders = self.holders(vertex, instance, key, value, at=at)
+        while holders and all(self.is_moving(holder) for holder in holders):
+            marks = [holder.mark for holder in holders if holder.key == key and holder.mark is not None]
+            if not marks or max(marks) < value:
+                break
+            value = max(marks) + 1
+            holders = self.holders(vertex, instance, key, value, at=at)
+        held = [holder for holder in holders if not self.is_moving(holder)] or holders
+        if not any(holder.is_waiting for holder in held):
+            return tuple(held)
+        return tuple(holder for holder in held if holder.is_waiting or not holder.is_ahead(key, watermark))
+
+    def watermark(self, vertex: str, instance: int, key: int) -> tuple[int | None, int | None]:
+        """The watermark of an instance, and since when it is there (clock, ms); None: there is none."""
+        if self.run.is_outwards(vertex):
+            return self.job.sent(vertex, instance).get(key, (None, None))
+        return self.job.level(vertex, instance).emitted.get(key, (None, None))
+
+    def is_moving(self, holder: Holder) -> bool:
+        """Whether a holder is only on its way from one instance to the next, or leaves its source at its next turn."""
+        if holder.kind == "inside" and self.run.vertex(holder.vertex)["kind"] == "source":
+            return True
+        waits = holder.is_waiting and holder.stall is None
+        return waits and holder.last_ms is not None and self.at_ms - holder.last_ms <= self.job.turn_ms
+
     def _output(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         sent = self.job.sent(vertex, instance).get(target.key)
         if sent is not None and sent[0] >= target.value:
@@ -120,6 +154,8 @@ class Search:
 
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The watermark has come and not gone on: calls are in flight, or there is no room behind."""
+        if stalled := self._stalled(vertex, instance, target):
+            return stalled
         calls = [call["began_ms"] for call in self.rows("calls", vertex, instance) if self.still(call["ended_ms"])]
         if calls:
             return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls))]
@@ -129,7 +165,7 @@ class Search:
         """An input has let it through, but the instance is not done with rows that it took before."""
         came = self.job.level(vertex, instance, edge).emitted.get(target.key)
         last_ms = None if came is None else came[1]
-        full = self._full(vertex, instance, target)
+        full = self._stalled(vertex, instance, target) or self._full(vertex, instance, target)
         return full or [self._blocking(vertex, instance, "behind rows", target, last_ms=last_ms)]
 
     def _full(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
@@ -147,7 +183,22 @@ class Search:
     def _taker(self, queue: RecordedRow) -> dict[str, Any]:
         """Who has to take what lies on a queue, and the fault that happens to it."""
         vertex, instance = queue["target"], queue["target_instance"]
-        return {"queue_to": self.run.instance_name(vertex, instance), "fault": self.job.fault(vertex, instance)}
+        fault = self.job.stall(vertex, instance) or self.job.fault(vertex, instance)
+        return {"queue_to": self.run.instance_name(vertex, instance), "fault": fault}
+
+    def _stalled(self, vertex: str, instance: int, target: Target, behind: Sequence[Blocking] = ()) -> list[Blocking]:
+        """The instance if it stands still, with when the first came of what it has to take, and what else holds."""
+        fault = self.job.fault(vertex, instance)
+        if fault is None or fault.kind != "stalled":
+            return list(behind)
+        waiting = [(h, helps) for h, helps in behind if h.fault is not None and h.fault.party == fault.party]
+        if any(holder.kind == "stalled" for holder, _ in waiting):
+            return list(behind)
+        known: dict[str, Any] = {}
+        for holder, _ in waiting[:1]:
+            known = {"last_ms": holder.last_ms}
+        others = [blocking for blocking in behind if blocking not in waiting]
+        return [self._blocking(vertex, instance, "stalled", target, **known), *others]
 
     def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
@@ -155,6 +206,12 @@ class Search:
         emitted = level.emitted.get(target.key)
         if emitted is not None and emitted[0] >= target.value:
             return []
+        return self._stalled(vertex, instance, target, self._behind(vertex, instance, target, edge, level))
+
+    def _behind(
+        self, vertex: str, instance: int, target: Target, edge: int | None, level: LevelState
+    ) -> list[Blocking]:
+        """What holds the inputs of a level of coalescing."""
         if not level.active and not level.idle:
             return [self._blocking(vertex, instance, "ended", target, helps=False)]
         queues = {queue["input"]: queue for queue in self.run.into(vertex, instance, edge)}
@@ -166,7 +223,7 @@ class Search:
             if watermark is not None and watermark >= target.value:
                 continue
             # Those that are excluded may still be let through when all are.
-            beside = target.one_step_upstream([w for other, w in watermarks.items() if other != number], vertex)
+            beside = target.one_step_upstream(_ahead_of(watermark, watermarks.values()), vertex)
             if edge is None:
                 result += self._coalesced(vertex, instance, beside, number) or self._taken(
                     vertex, instance, beside, number
@@ -244,8 +301,8 @@ class Search:
         last_kind = self.job.last_kind(vertex, instance)
         if last_kind == "done":
             return [self._blocking(vertex, instance, "ended", target)]
-        if full := self._full(vertex, instance, target):
-            return full
+        if held := self._stalled(vertex, instance, target) or self._full(vertex, instance, target):
+            return held
         marks = {number: partition.watermark for number, partition in partitions.items()}
         active = [number for number, partition in partitions.items() if not partition.state.idle(self.at_ms)]
         below = [n for n in active if (mark := marks[n]) is None or mapper.frames.floor(mark) < target.value]
@@ -261,7 +318,7 @@ class Search:
                 kind = "clock" if by_clock else "slow"
                 if kind == "slow" and awaited != START and mark is not None and mark >= awaited:
                     kind = "throttled"
-            beside = target.one_step_upstream([mark for other, mark in marks.items() if other != number], vertex)
+            beside = target.one_step_upstream(_ahead_of(marks[number], marks.values()), vertex)
             holder = self._partition(vertex, instance, number, kind, beside, mapper, partitions[number])
             result.append((holder, beside.reached or kind == "clock"))
         return result or [self._blocking(vertex, instance, "idle", target)]
@@ -289,10 +346,6 @@ class Search:
             # A row makes it count for the idle timeout, within which the clock has to get there.
             after_ms = needs - mapper.idle_timeout_ms
             row_after_ms = after_ms if after_ms > self.at_ms else None
-        fault = self.job.fault(vertex, instance, number)
-        if fault is not None and fault.kind == "stalled":
-            # A source that stands still says neither what the clock does nor that a partition is idle.
-            idle_at_ms = row_after_ms = None
         by_events = isinstance(mapper.policy, FixedLag)
         holder = target.holder(
             vertex,
@@ -307,7 +360,7 @@ class Search:
             row_after_ms=row_after_ms,
             idle_at_ms=idle_at_ms,
             idle_since_ms=deadline_ms if kind == "idle" else None,
-            fault=fault,
+            fault=self.job.fault(vertex, instance, number),
             parallelism=self.run.vertex(vertex)["parallelism"],
         )
         return holder if kind in {"slow", "throttled"} else replace(holder, behind_by=None)
@@ -337,6 +390,11 @@ def history_of(run: DataflowRun, execution: RecordedRow, vertex: str, instance: 
         history.insert(0, (row["execution"], row["saved_ms"]))
         number = run.executions[row["execution"] - 1]["snapshot"]
     return history
+
+
+def _ahead_of(watermark: int | None, others: Iterable[int | None]) -> list[int]:
+    """Those that are higher than a watermark; of None, which is none yet, all that are known."""
+    return [other for other in others if other is not None and (watermark is None or other > watermark)]
 
 
 def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, listed, moment, rounded
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
+from wmlab.dataflow.answers.job import FaultInForce
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
 from wmlab.dataflow.answers.state import HeldState
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
@@ -42,23 +43,31 @@ def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None)
     at_ms, instance = clock_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
     if cause.end is not None:
         growth = state.sentence if state is not None and cause.end.is_failure and state.bounded is False else ""
-        return joined(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {instance}"), growth)
+        return joined(end_sentence(cause.end), _last_watermark(run, cause, instance), growth)
     free = "" if cause.kind is not CauseKind.MOVING else "Nothing holds it back."
     return joined(
-        _watermark(run, cause, f"At {at_ms} the", f"at {instance}"),
+        _watermark(run, cause, at_ms, instance),
         _window(run, cause),
-        held_sentence(run, cause.holders) or free,
+        held_sentence(run, _named_holders(cause)) or free,
         release_sentence(run, cause.holders, cause.release_ms),
         state.sentence if state is not None and state.bounded is not True and state.is_growing else "",
     )
 
 
-def _watermark(run: DataflowRun, cause: Cause, begin: str, where: str) -> str:
+def _watermark(run: DataflowRun, cause: Cause, at_ms: str, instance: str) -> str:
     """What the watermark is, and since when."""
     if cause.watermark is None:
-        return f"{begin.removesuffix(' the')} no watermark of key {cause.key} has come {where}."
+        return f"At {at_ms} no watermark of key {cause.key} has come at {instance}."
     value, since = run.time(cause.watermark), clock_words(cause.since_ms)
-    return f"{begin} watermark of key {cause.key} {where} is {value} since {since}."
+    return f"At {at_ms} the watermark of key {cause.key} at {instance} is {value} since {since}."
+
+
+def _last_watermark(run: DataflowRun, cause: Cause, instance: str) -> str:
+    """What the watermark was when the job ended, and since when."""
+    if cause.watermark is None:
+        return f"No watermark of key {cause.key} had come at {instance}."
+    value, since = run.time(cause.watermark), clock_words(cause.since_ms)
+    return f"The last watermark of key {cause.key} at {instance} was {value}, from {since} on."
 
 
 def _window(run: DataflowRun, cause: Cause) -> str:
@@ -72,17 +81,28 @@ def _window(run: DataflowRun, cause: Cause) -> str:
     )
 
 
+def _named_holders(cause: Cause) -> Sequence[Holder]:
+    """The holders without those that are ahead of the watermark, while something waits that is not."""
+    if not any(holder.is_waiting for holder in cause.holders_now):
+        return cause.holders
+    return [h for h in cause.holders if h.is_waiting or not h.is_ahead(cause.key, cause.watermark)]
+
+
 def held_sentence(run: DataflowRun, holders: Sequence[Holder]) -> str:
     """Who holds it, and why; empty if nobody does."""
     if not holders:
         return ""
-    texts = []
-    for holder in holders[:_HOLDERS_NAMED]:
-        through = f" (through {listed(holder.through)})" if holder.through else ""
-        texts.append(f"{holder.name}{through}: {_why(run, holder)}")
-    left = len(holders) - _HOLDERS_NAMED
+    # What waits for the same instance to go on is named once.
+    stalled = {holder.stall.party: holder for holder in holders[::-1] if holder.stall is not None}
+    texts = [f"because {_stands_still(run, holder)}" for holder in list(stalled.values())[::-1]]
+    for holder in holders:
+        if holder.stall is None:
+            through = f" (through {listed(holder.through)})" if holder.through else ""
+            texts.append(f"by {holder.name}{through}: {_why(run, holder)}{_fault(holder)}")
+    left = len(texts) - _HOLDERS_NAMED
+    texts = texts[:_HOLDERS_NAMED]
     more = f"; and by {grouped(left)} more" if left > 0 else ""
-    return f"It is held by {'; and by '.join(texts)}{more}."
+    return f"It is held {'; and '.join(texts)}{more}."
 
 
 def _why(run: DataflowRun, holder: Holder) -> str:
@@ -102,7 +122,8 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         inside = "its partitions are there, but it has not sent the watermark yet"
     elif kind == OWN_BY_INPUT:
         inside = "its inputs are there, but its function has not sent the watermark yet"
-    why = {
+    return {
+        "stalled": "" if holder.last_ms is None else f"what it has to take waits since {since}",
         "slow": f"{mark}{behind}, {_last(holder)}",
         "throttled": f"{mark}, but the source lets watermarks through by frames, and {run.time(holder.next_mark)} is "
         "the next",
@@ -121,22 +142,49 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         "no watermark": "it sends no watermarks at all, its frame being 0",
         "clock": f"its watermark follows the clock and is {run.time(holder.mark)}",
     }[holder.kind]
-    return f"{why}{_fault(holder)}"
+
+
+def _stands_still(run: DataflowRun, holder: Holder) -> str:
+    """Which instance stands still and, as far as that is known, what waits for it."""
+    assert holder.stall is not None
+    stands, why = f"{holder.stall.party} stands still {_during(holder.stall)}", _why(run, holder)
+    if holder.kind != "stalled":
+        return f"{stands} ({holder.name}: {why})"
+    return f"{stands}, and {why}" if why else stands
+
+
+def _during(fault: FaultInForce) -> str:
+    """From when to when a fault happens."""
+    return f"from {moment(fault.since_ms)} {'on' if fault.until_ms is None else f'to {moment(fault.until_ms)}'}"
 
 
 def _fault(holder: Holder) -> str:
-    """The fault that happens to it, or to the one that has to take something, as a clause; empty without one."""
+    """The fault that makes it hold, and is no stall, as a clause; empty without one."""
     fault = holder.fault
-    if fault is None:
+    if fault is None or holder.stall is not None:
         return ""
-    until = "on" if fault.until_ms is None else f"to {moment(fault.until_ms)}"
-    during = f"from {moment(fault.since_ms)} {until}"
+    during = _during(fault)
+    calls = "calls" if fault.party == holder.name else f"calls of {fault.party}"
     return {
-        "stalled": f"; {holder.queue_to or holder.vertex} stands still {during}",
+        "slowed": f"; {calls} that begin {during} take {moment(fault.by_ms)} longer",
         "silenced": f"; rows that would arrive {during} never do",
         "delayed": f"; rows that would arrive {during} come {moment(fault.by_ms)} later",
         "disordered": f"; rows that would arrive {during} come up to {moment(fault.by_ms)} later",
         "swallowed": f"; its filter rejects every row {during}",
+    }[fault.kind]
+
+
+def past_fault(fault: FaultInForce, name: str) -> str:
+    """The fault that made something hold over a run, as a clause that follows its name."""
+    during = _during(fault)
+    calls = "whose calls" if fault.party == name else f"behind {fault.party}, whose calls"
+    return {
+        "stalled": f"which stood still {during}",
+        "slowed": f"{calls} {during} took {moment(fault.by_ms)} longer",
+        "silenced": f"whose rows {during} never arrived",
+        "delayed": f"whose rows {during} came {moment(fault.by_ms)} later",
+        "disordered": f"whose rows {during} came up to {moment(fault.by_ms)} later",
+        "swallowed": f"whose filter rejected every row {during}",
     }[fault.kind]
 
 
@@ -155,14 +203,26 @@ def _last(holder: Holder) -> str:
 
 
 def release_sentence(run: DataflowRun, holders: Sequence[Holder], at_ms: int | None) -> str:
-    """What would release it; empty if nothing can be said."""
+    """What would release it; empty if nothing can be said, as where an instance stands still for good."""
+    stalls = {holder.stall.party: holder.stall for holder in holders if holder.stall is not None}
+    untils_ms = [stall.until_ms for stall in stalls.values() if stall.until_ms is not None]
+    if len(untils_ms) < len(stalls):
+        return ""
+    later = ""
+    if stalls:
+        names, goes = listed(list(stalls), most=_HOLDERS_NAMED, rest="others"), "goes" if len(stalls) == 1 else "go"
+        later = f"{names} {goes} on"
+        holders = [holder for holder in holders if holder.stall is None]
+        if not holders:
+            return f"It is released when {later}, at {moment(max(untils_ms))} at the earliest."
+        later = f", but not before {later} at {moment(max(untils_ms))}"
     idle = ""
     if at_ms is not None:
         becomes = "it is" if len(holders) == 1 else "the last of them is"
         by_clock = all(holder.kind == "clock" for holder in holders)
         idle = f"by the clock at {clock_words(at_ms)}" if by_clock else f"at {clock_words(at_ms)} when {becomes} idle"
     ways = [way for way in (_taken(holders), _events(run, holders), idle, _end(holders)) if way]
-    return f"It is released {', or '.join(ways)}." if ways else ""
+    return f"It is released {', or '.join(ways)}{later}." if ways else ""
 
 
 def _taken(holders: Sequence[Holder]) -> str:
@@ -170,13 +230,8 @@ def _taken(holders: Sequence[Holder]) -> str:
     if not holders or any(holder.kind not in {"on queue", "no room"} for holder in holders):
         return ""
     takers = list(dict.fromkeys(holder.queue_to or "" for holder in holders))
-    stalls = [holder.fault for holder in holders if holder.fault is not None and holder.fault.kind == "stalled"]
-    until_ms = [stall.until_ms for stall in stalls if stall.until_ms is not None]
-    if len(until_ms) < len(stalls):
-        return ""
-    earliest = f", at {moment(max(until_ms))} at the earliest" if until_ms else ""
     verb = "takes" if len(takers) == 1 else "take"
-    return f"when {listed(takers, most=_HOLDERS_NAMED, rest='others')} {verb} what is on the queue{earliest}"
+    return f"when {listed(takers, most=_HOLDERS_NAMED, rest='others')} {verb} what is on the queue"
 
 
 def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
@@ -211,8 +266,7 @@ def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
 def _end(holders: Sequence[Holder]) -> str:
     """The inputs whose end would do it."""
     kinds = {holder.kind for holder in holders}
-    stalled = any(holder.fault is not None and holder.fault.kind == "stalled" for holder in holders)
-    if stalled or kinds & {"no bound", "ended"}:
+    if kinds & {"no bound", "ended"}:
         return ""
     if "batch" in kinds:
         return f"by the end of {listed(list(dict.fromkeys(h.name for h in holders if h.kind == 'batch')))}"

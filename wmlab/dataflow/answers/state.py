@@ -16,16 +16,23 @@ from operator import itemgetter
 from typing import Final
 
 from wmlab.core.answers import Answer
-from wmlab.core.words import clock_words, grouped, rounded
+from wmlab.core.words import clock_words, counted, grouped, rounded
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, instance_name
 
+_NOUNS: Final = {
+    "window": "accumulator",
+    "session window": "open session",
+    "stateful map": "group",
+    "async map": "call",
+}
+"""What one of the things is called that a vertex of a kind holds; all others hold rows."""
 _LONGER: Final = 2
 """So many times the longest time between two new peaks without one: then the state has stopped growing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class HeldState(Answer):
-    """What an instance of a vertex holds at `at_ms`, in rows or accumulators, after `seen_ms` of the run.
+    """What an instance of a vertex holds at `at_ms`, after `seen_ms` of the run; `noun` is what one of it is called.
 
     `peak` is the most that it held, since `peak_ms`; `shrank_ms` when it last shrank (None: never), `limit` what it may
     hold. With `instance` None it is about all `parallelism` instances together, each of which has that limit.
@@ -35,6 +42,7 @@ class HeldState(Answer):
     vertex: str
     instance: int | None
     parallelism: int = 1
+    noun: str = "row"
     at_ms: int
     seen_ms: int
     size: int
@@ -57,9 +65,9 @@ class HeldState(Answer):
     @property
     def sentence(self) -> str:
         """The verdict with its evidence, in one sentence."""
-        holds = f"{self.name} holds {grouped(self.size)}"
+        holds = f"{self.name} holds {counted(self.size, self.noun)}"
         if self.bounded is False:
-            return f"{self.name} has reached its limit of {grouped(self.limit or 0)}."
+            return f"{self.name} has reached its limit of {counted(self.limit or 0, self.noun)}."
         if self.bounded:
             return f"{holds}; it stopped growing at {grouped(self.peak)}, at {clock_words(self.peak_ms)}."
         shrank = "has never shrunk" if self.shrank_ms is None else f"last shrank at {clock_words(self.shrank_ms)}"
@@ -68,7 +76,7 @@ class HeldState(Answer):
             each = (
                 f"each of its {self.parallelism} instances" if self.instance is None and self.parallelism > 1 else "it"
             )
-            limit = f"{each} may hold {grouped(self.limit)}"
+            limit = f"{each} may hold {counted(self.limit, self.noun)}"
         most = "" if self.size == self.peak else f", at most {grouped(self.peak)} so far"
         return f"{holds}{most}; it {shrank}, and {limit}."
 
@@ -101,6 +109,7 @@ def held_state(
         vertex=vertex,
         instance=instance,
         parallelism=copies,
+        noun=_NOUNS.get(run.vertex(vertex)["kind"], "row"),
         at_ms=at_ms,
         seen_ms=at_ms - begun_ms,
         size=points[-1][1],

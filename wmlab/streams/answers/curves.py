@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, planned_span
 from wmlab.streams.answers.cause import (
     OF_WRITERS,
     Cause,
@@ -28,7 +28,7 @@ from wmlab.streams.answers.cause import (
     cause_of_log,
     cause_of_reader,
 )
-from wmlab.streams.answers.history import GroupHistory, StreamTables, scenario_span
+from wmlab.streams.answers.history import GroupHistory, StreamTables
 from wmlab.streams.answers.run_state import RunState, RunWalk
 from wmlab.streams.answers.written import Written
 from wmlab.streams.model.log import Watermark
@@ -97,7 +97,7 @@ class Curves:
     @cached_property
     def _end_ms(self) -> int | None:
         """When the run of the scenario ends."""
-        planned = scenario_span(self.tables.recording)
+        planned = planned_span(self.tables.recording)
         return None if planned is None else planned[1]
 
     def upper(self, curve: Curve, at_ms: int) -> tuple[int | None, tuple[str, ...]]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wmlab.core.answers import Answer, Stragglers
-from wmlab.core.arguments import the_choice, the_moment
+from wmlab.core.arguments import the_choice
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, moment_of_run, planned_span
 from wmlab.core.words import clock_words, moment
 from wmlab.streams.answers.cause import Cause, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves
-from wmlab.streams.answers.history import rows_of_stream, scenario_span, the_stream
+from wmlab.streams.answers.history import rows_of_stream, the_stream
 from wmlab.streams.answers.sentences import GROUP, because, log_sentences, reader_sentences, upper_sentences
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.answers.together import streams_apart
@@ -74,7 +74,7 @@ def explain(
             )
         incidents = rows_of_stream(recording, "incidents", name)
         notes = [sentence for streams, sentence in streams_apart(recording).values() if name in streams]
-        planned = scenario_span(recording)
+        planned = planned_span(recording)
         if planned is not None and not rows_of_stream(recording, "cycles", name):
             notes.append(f"No watermark cycle ran before the run ended at {moment(planned[1])}.")
         notes += [
@@ -84,19 +84,6 @@ def explain(
     at_ms = moment_of_run(recording, at_ms)
     curve = Curve(group=group, reader=reader) if reader is not None or group is not None else LOG
     return explain_curve(Curves(recording, name), curve, name, at_ms, bound=bound)
-
-
-def moment_of_run(recording: Recording, at_ms: int | str) -> int:
-    """A moment in ms of the clock; raises `RecordingError` for anything else, or outside the run of a scenario."""
-    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
-    planned = scenario_span(recording)
-    if planned is not None and not planned[0] <= at_ms <= planned[1]:
-        begin, end = map(moment, planned)
-        raise RecordingError(
-            f"{moment(at_ms)} is outside the run, which lasts from {begin} to {end}.",
-            remedy="give a moment of the run.",
-        )
-    return at_ms
 
 
 def explain_curve(curves: Curves, curve: Curve, stream: str, at_ms: int, *, bound: Bound = "lower") -> BoundExplanation:

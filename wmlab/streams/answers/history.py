@@ -158,15 +158,6 @@ def recorded_configuration(recording: Recording, stream: str) -> Configuration |
     return scenario.controllers.configuration(scenario.stream_titled(stream))
 
 
-def scenario_span(recording: Recording) -> tuple[int, int] | None:
-    """From when to when the scenario of a finished run lasted (clock, ms); None for any other recording."""
-    scenario = recording.scenario
-    if scenario is None or "duration_ms" not in scenario or not recording.manifest.finished:
-        return None
-    start_ms = int(scenario.get("start_ms", 0))
-    return start_ms, start_ms + int(scenario["duration_ms"])
-
-
 @dataclass(frozen=True, eq=False)
 class StreamTables:
     """The tables of one stream of a recording; each is read when it is first asked for, and once."""

@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow, Verdicts
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, planned_span
 from wmlab.streams.answers.curves import Curves
-from wmlab.streams.answers.history import CLOCKS, StreamTables, events_of, scenario_span, without_ends
+from wmlab.streams.answers.history import CLOCKS, StreamTables, events_of, without_ends
 from wmlab.streams.answers.run_state import Note, RunState
 from wmlab.streams.answers.sentences import refusal_words
 from wmlab.streams.answers.timeline import Moment
@@ -304,7 +304,7 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
     appends, wrote = _appends(recording, stream)
     clocks = [row[CLOCKS[table]] for table in _TABLES if table != "segments" for row in rows[table]]
     clocks += [int(end) for of in appends.values() for end in (of.at_ms[0], of.at_ms[-1])]
-    low_ms, high_ms = scenario_span(recording) or (min(clocks, default=0), max(clocks, default=0))
+    low_ms, high_ms = planned_span(recording) or (min(clocks, default=0), max(clocks, default=0))
     if not clocks or low_ms == high_ms:
         raise RecordingError(
             f"Nothing happened in the stream {stream!r}.", remedy="Record a run in which somebody writes or notes."

@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 
 from wmlab.core.answers import Against, Stragglers, Stretch, stragglers_from
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, planned_span
 from wmlab.core.words import clock_words, is_instant, rounded
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, CauseSpan, longest_cause
 from wmlab.streams.answers.curves import LOG, Curves, longest_stall
-from wmlab.streams.answers.history import scenario_span
 from wmlab.streams.answers.sentences import because
 
 MEANINGS: Final = {
@@ -175,6 +174,6 @@ def run_of(recording: Recording, stream: str) -> tuple[int, int]:
             times += pc.min_max(column).as_py().values() if len(column) else []
     incidents = recorded.of_stream(recording.table("incidents"), stream)
     end_ms = pc.max(incidents.filter(pc.equal(incidents["kind"], "delete"))["at_ms"]).as_py()
-    if end_ms is None and (planned := scenario_span(recording)) is not None:
+    if end_ms is None and (planned := planned_span(recording)) is not None:
         end_ms = planned[1]
     return min(times, default=0), max(times, default=0) if end_ms is None else end_ms

@@ -21,10 +21,10 @@ from wmlab.core.charts.chart import Chart, chart_of, columns, drawn_words, one_s
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, dots
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, moment_of_run
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve
-from wmlab.streams.answers.explain import explain_curve, moment_of_run
+from wmlab.streams.answers.explain import explain_curve
 from wmlab.streams.answers.moment import (
     Clock,
     ReaderState,
