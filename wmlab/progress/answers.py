@@ -14,7 +14,6 @@ from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.answers import Against, Answer, Straggler, Stragglers, Stretch, stragglers_from
-from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, moment_of_run, planned_span, the_only
 from wmlab.core.words import clock_words, counted, listed
@@ -295,7 +294,7 @@ class _RecordedQuery:
 
         Raises `RecordingError` if neither the plan nor a buffer tells.
         """
-        if self.plan is not None:
+        if self.plan is not None and operator in self.plan.inputs:
             return self.plan.inputs[operator]
         arrivals = self.arrivals(operator)
         if not arrivals:
@@ -327,7 +326,7 @@ def explain_plan(
 
     It is that at `operator`, by default the build of the last windows or, without windows, the sink. `stream` names the
     query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not there,
-    for a reader, which no query plan has, for a moment that is not a whole number, and where nothing had come.
+    for a reader, which no query plan has, for what is no moment of the run, and where nothing tells the origins.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
@@ -429,10 +428,11 @@ def blocking_origins_at(
 
     `rules` are those of the recording's scenario by default. Where no scenario tells the declared origins, they are
     taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
-    if nothing had come by then.
+    for what is no moment of the run, and where nothing tells the origins.
     """
-    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
-    return _blocking_origins(_RecordedQuery.of(recording, query), operator, at_ms, rules)
+    of_query = _RecordedQuery.of(recording, query)
+    at_ms = moment_of_run(recording, at_ms, last_ms=max(of_query.moments, default=None))
+    return _blocking_origins(of_query, operator, at_ms, rules)
 
 
 def _blocking_origins(

@@ -193,3 +193,76 @@ def test_the_run_names_first_the_fault_without_which_the_mean_lag_is_lowest(seed
     # A lower gain is not above what partitions that are in turn behind each other cost.
     if gains[best] > 500 and all(gain < 0.8 * gains[best] for n, gain in enumerate(gains) if n != best):
         assert answer.stragglers[0].who in parties(faults[best]), (faults, gains, answer.sentence)
+
+
+STALL = flow.Stall("count", at_ms="8 s", for_ms="20 s")
+
+
+@pytest.mark.parametrize("at_s", [9, 11, 14, 20, 27])
+@pytest.mark.parametrize(
+    ("vertices", "stalled", "fields"),
+    [([], "count", {}), ([PASS], "pass", {}), ([], "web", {}), ([PASS], "out", {"queue_size": 2})],
+    ids=["asked vertex", "vertex between", "source", "back pressure"],
+)
+def test_what_stands_still_is_said_at_once_and_nothing_ahead_of_the_watermark_is_named(
+    vertices: list[Any], stalled: str, fields: dict[str, Any], at_s: int
+) -> None:
+    run = shop(*vertices, faults=[flow.Stall(stalled, at_ms="8 s", for_ms="20 s")], **fields)
+    answer = run.explain(at_ms=f"{at_s} s")
+    assert f"It is held because {stalled} stands still from 8 s to 28 s" in answer.sentence
+    assert "held by partition" not in answer.sentence
+    assert re.search(rf"when {stalled} goes on, at 28 s at the earliest|but not before {stalled} goes on at 28 s\.",
+                     answer.sentence)  # fmt: skip
+    assert answer.release_ms is None
+    later = run.explain(at_ms="29 s")
+    assert later.watermark > answer.needed
+    assert "stands still" not in later.sentence
+
+
+def test_what_a_window_still_needs_is_said_of_the_release() -> None:
+    answer = shop(faults=[STALL]).explain(at_ms="9 s")
+    assert answer.sentence.endswith(
+        "It is released by a row with t ≥ 10 s in each of partition 0 of web and partition 1 of web, or by the end of "
+        "web, but not before count goes on at 28 s."
+    )
+    silent = shop(faults=[STALL, flow.SilentPartition("web", 1, at_ms="5 s", for_ms="30 s")]).explain(at_ms="9 s")
+    assert "It is held because count stands still from 8 s to 28 s; and by partition 1 of web: its" in silent.sentence
+
+
+def test_calls_in_flight_are_named_before_the_rows_that_a_window_needs() -> None:
+    slowed = flow.SlowCalls("call", at_ms="8 s", for_ms="10 s", by_ms="6 s")
+    answer = shop(CALL, faults=[slowed]).explain(at_ms="9 s")
+    assert (answer.holders[0].name, answer.holders[0].kind, answer.holders[0].last_ms) == ("call", "inside", 8_002)
+    assert "but a call that began at 8.0 s is in flight; calls that begin from 8 s to 18 s take 6 s longer." in (
+        answer.sentence
+    )
+    assert "partition" not in answer.sentence.partition("It is released")[0]
+
+
+def test_a_vertex_next_to_the_path_that_stands_still_is_named_where_it_stops_the_source() -> None:
+    side = flow.Map("side", select={"id": "id", "t": "t"})
+    dataflow = flow.Dataflow(
+        "both ways",
+        vertices=[WEB, PASS, COUNT, side, flow.Sink("out"), flow.Sink("end")],
+        edges=["web -> pass -> count -> out", "web -> side -> end"],
+        faults=[flow.Stall("side", at_ms="8 s", for_ms="20 s")],
+        queue_size=4,
+        duration_ms=40_000,
+    )
+    run = dataflow.record()
+    assert (
+        "It is held because side stands still from 8 s to 28 s (web: the watermark has come, but its queue to side"
+        in (run.explain(at_ms="12 s", vertex="count").sentence)
+    )
+    assert "held back most by side, which stood still from 8 s to 28 s" in held_by(run, vertex="count").sentence
+
+
+def test_after_a_failure_sentences_are_about_the_past() -> None:
+    """A call fails, and with it the job, while a window waits for its end."""
+    run = shop(CALL, faults=[flow.FailCall("call", at_ms="7 s")])
+    at_end = run.explain(at_ms="20 s").sentence
+    last = r"The last watermark of key 0 at count was 6\.?\d* s, from \d\.\d s on\."
+    assert re.fullmatch(rf"The job failed at 7\.\d s: .*\. {last}", at_end)
+    window = run.explain(window=(5_000, 10_000), at_ms="20 s").sentence
+    assert " of count held " in window
+    assert window.endswith(" and waited for watermark 10 s of key 0.")

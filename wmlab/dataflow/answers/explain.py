@@ -49,7 +49,7 @@ def explain(
 
     `vertex` is by default the last one that waits for watermarks, or else the sink; `key` its own, or else the one
     that is held. `window` is its end, or (start, end). `at_ms` is the clock, for a window by default the end of the
-    recording. `reader` and `stream` are for other recordings. Raises `RecordingError` for what the recording does not
+    run. `reader` and `stream` are for other recordings. Raises `RecordingError` for what the recording does not
     have, and where the job does not run again as it did, see `answers.job`. Of a join it also says if the event times
     of its inputs do not overlap.
     """

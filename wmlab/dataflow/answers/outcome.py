@@ -153,28 +153,30 @@ class WindowAnswers:
             for number in rows
             for holder in self.search.holders(self.vertex, number, self.key, needed, at="inputs")
         )
-        text = f"holds {counted(rows.total(), 'row')}"
+        failure = failure_sentence(self.search.end)
+        holds, waits = ("held", "waited") if failure else ("holds", "waits")
+        text = f"{holds} {counted(rows.total(), 'row')}"
         if self._several:
             parts = []
             for number, count in rows.items():
                 watermark = watermarks[number][0]
                 stands = "no watermark yet" if watermark is None else f"watermark {self.run.time(watermark)}"
                 parts.append(f"{counted(count, 'row')} at {self.run.instance_name(self.vertex, number)} ({stands})")
-            text = f"holds {listed(parts)}"
-        text = f"{text} and waits for watermark {self.run.time(needed)} of key {self.key}"
+            text = f"{holds} {listed(parts)}"
+        text = f"{text} and {waits} for watermark {self.run.time(needed)} of key {self.key}"
         if results:
             text = f"{self._left(results)}, but still {text}"
         # Of several instances the one that is furthest from it.
         instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
         watermark, since_ms = watermarks[instance]
         fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
-        waits, failure = f"{self._name(start, end)} {text}.", failure_sentence(self.search.end)
+        sentence = f"{self._name(start, end)} {text}."
         if failure:
-            return self._explanation("failed", end, joined(failure, waits), **fields)
+            return self._explanation("failed", end, joined(failure, sentence), **fields)
         release_ms = release_ms_of(holders, self.search.at_ms)
         free = "That watermark has come, and the result has not left yet."
         sentence = joined(
-            waits,
+            sentence,
             held_sentence(self.run, holders) or free,
             release_sentence(self.run, holders, release_ms),
         )

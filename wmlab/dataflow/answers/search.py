@@ -115,10 +115,10 @@ class Search:
                 break
             value = max(marks) + 1
             holders = self.holders(vertex, instance, key, value, at=at)
-        held = [holder for holder in holders if not self.is_moving(holder)] or holders
-        if not any(holder.is_waiting for holder in held):
-            return tuple(held)
-        return tuple(holder for holder in held if holder.is_waiting or not holder.is_ahead(key, watermark))
+        holders = tuple(holder for holder in holders if not self.is_moving(holder)) or holders
+        if not any(holder.is_waiting for holder in holders):
+            return holders
+        return tuple(holder for holder in holders if holder.is_waiting or not holder.is_ahead(key, watermark))
 
     def watermark(self, vertex: str, instance: int, key: int) -> tuple[int | None, int | None]:
         """The watermark of an instance, and since when it is there (clock, ms); None: there is none."""
@@ -301,8 +301,8 @@ class Search:
         last_kind = self.job.last_kind(vertex, instance)
         if last_kind == "done":
             return [self._blocking(vertex, instance, "ended", target)]
-        if held := self._stalled(vertex, instance, target) or self._full(vertex, instance, target):
-            return held
+        if blocking := self._stalled(vertex, instance, target) or self._full(vertex, instance, target):
+            return blocking
         marks = {number: partition.watermark for number, partition in partitions.items()}
         active = [number for number, partition in partitions.items() if not partition.state.idle(self.at_ms)]
         below = [n for n in active if (mark := marks[n]) is None or mapper.frames.floor(mark) < target.value]

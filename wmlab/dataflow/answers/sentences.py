@@ -94,7 +94,7 @@ def held_sentence(run: DataflowRun, holders: Sequence[Holder]) -> str:
         return ""
     # What waits for the same instance to go on is named once.
     stalled = {holder.stall.party: holder for holder in holders[::-1] if holder.stall is not None}
-    texts = [f"because {_stands_still(run, holder)}" for holder in list(stalled.values())[::-1]]
+    texts = [f"because {_stall_clause(run, holder)}" for holder in list(stalled.values())[::-1]]
     for holder in holders:
         if holder.stall is None:
             through = f" (through {listed(holder.through)})" if holder.through else ""
@@ -144,13 +144,13 @@ def _why(run: DataflowRun, holder: Holder) -> str:
     }[holder.kind]
 
 
-def _stands_still(run: DataflowRun, holder: Holder) -> str:
+def _stall_clause(run: DataflowRun, holder: Holder) -> str:
     """Which instance stands still and, as far as that is known, what waits for it."""
     assert holder.stall is not None
-    stands, why = f"{holder.stall.party} stands still {_during(holder.stall)}", _why(run, holder)
+    clause, why = f"{holder.stall.party} stands still {_during(holder.stall)}", _why(run, holder)
     if holder.kind != "stalled":
-        return f"{stands} ({holder.name}: {why})"
-    return f"{stands}, and {why}" if why else stands
+        return f"{clause} ({holder.name}: {why})"
+    return f"{clause}, and {why}" if why else clause
 
 
 def _during(fault: FaultInForce) -> str:
