@@ -71,6 +71,8 @@ def test_a_worker_that_stands_still_is_named_with_what_it_holds() -> None:
     text = f"lacks sequence {stuck['sequence']}, held by worker 1, which stands still until {clock_words(6_000)}. "
     assert text in run.explain(at_ms=5_000).sentence
     assert "worker" not in run.explain(at_ms=stuck["arrived_ms"]).sentence
+    assert run.explain().stragglers[0].why == "a gap, behind which buffers wait"
+    assert text.removesuffix(". ") + "; " in run.explain().sentence
 
 
 def test_a_silent_origin_is_named_although_it_never_sent() -> None:

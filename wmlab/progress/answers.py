@@ -355,23 +355,27 @@ def _is_of(stretch: Stretch, entry: Straggler) -> bool:
 
 
 def _fault_note(of_query: _RecordedQuery, holds: Sequence[tuple[Stretch, _Hold]]) -> list[str]:
-    """What one holder lacked at the end of its longest stretch, if the script did something to that."""
-    begin_ms: int | None = None
-    longest_ms, last = -1, None
+    """What one holder lacked in its longest stretch, if the script did something to that.
+
+    It is asked at the end of the stretch, and in the middle: a worker may go on before its buffer has come.
+    """
+    longest: tuple[int, int, _Hold] | None = None
+    begin_ms = 0
     for number, (stretch, hold) in enumerate(holds):
-        if begin_ms is None or holds[number - 1][0].to_ms != stretch.from_ms:
+        if not number or holds[number - 1][0].to_ms != stretch.from_ms:
             begin_ms = stretch.from_ms
-        if stretch.to_ms - begin_ms > longest_ms:
-            longest_ms, last = stretch.to_ms - begin_ms, (stretch, hold)
-    if last is None:
+        if longest is None or stretch.to_ms - begin_ms > longest[1] - longest[0]:
+            longest = begin_ms, stretch.to_ms, hold
+    if longest is None:
         return []
-    at_ms, hold = last[0].to_ms - 1, last[1]
-    answer = _explained_at(of_query, hold.operator, at_ms)
-    return [
-        f"At {clock_words(at_ms)} {name} (origin {cause.origin}) {cause.lack}{fault}; {_waiting(cause.waiting)}."
-        for cause, name, fault in zip(answer.origins, answer.emitters, answer.faults, strict=True)
-        if cause.origin == hold.origin and fault is not None
-    ]
+    begin_ms, end_ms, hold = longest
+    for at_ms in (end_ms - 1, (begin_ms + end_ms) // 2):
+        answer = _explained_at(of_query, hold.operator, at_ms)
+        for cause, name, fault in zip(answer.origins, answer.emitters, answer.faults, strict=True):
+            if cause.origin == hold.origin and fault is not None:
+                lacks = f"{name} (origin {cause.origin}) {cause.lack}{fault}"
+                return [f"At {clock_words(at_ms)} {lacks}; {_waiting(cause.waiting)}."]
+    return []
 
 
 def _waiting(buffers: int) -> str:
