@@ -384,7 +384,7 @@ def moment_of_run(recording: Recording, at_ms: int | str, *, last_ms: int | None
     """A moment of a run in ms of the clock, read by `the_moment`.
 
     A run lasts from the start to the end of its scenario, however early it was complete or failed; or to `last_ms`, the
-    last moment recorded, if what had begun was finished after that. Raises `RecordingError` for what is no moment, or
+    last moment recorded, if what had begun was finished after that. Raises `RecordingError` for anything else, or
     outside the run. A recording without a finished scenario admits any moment.
     """
     at_ms = the_moment(at_ms, start_ms=recording.start_ms)

@@ -326,7 +326,7 @@ def explain_plan(
 
     It is that at `operator`, by default the build of the last windows or, without windows, the sink. `stream` names the
     query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not there,
-    for a reader, which no query plan has, for what is no moment of the run, and where nothing tells the origins.
+    for a reader, which no query plan has, for a moment that is not one of the run, and where nothing tells the origins.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
@@ -432,7 +432,7 @@ def blocking_origins_at(
 
     `rules` are those of the recording's scenario by default. Where no scenario tells the declared origins, they are
     taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
-    for what is no moment of the run, and where nothing tells the origins.
+    for a moment that is not one of the run, and where nothing tells the origins.
     """
     of_query = _RecordedQuery.of(recording, query)
     at_ms = moment_of_run(recording, at_ms, last_ms=max(of_query.moments, default=None))
