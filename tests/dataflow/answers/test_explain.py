@@ -422,7 +422,7 @@ def test_in_a_job_that_failed_no_window_waits() -> None:
     answer = line(ROWS, WINDOW, call, faults=[flow.FailCall("call")]).record().explain(window=80)
     assert (answer.cause, answer.holders, answer.release_ms) == ("failed", (), None)
     assert answer.sentence.startswith("The job failed at 43 ms: ")
-    assert answer.sentence.endswith("waits for watermark 80 ms of key 0.")
+    assert answer.sentence.endswith("held 1 row and waited for watermark 80 ms of key 0.")
 
 
 def test_a_window_without_rows_gives_nothing_and_names_those_that_came_too_late(run: Recording) -> None:
