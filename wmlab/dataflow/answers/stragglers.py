@@ -23,7 +23,6 @@ from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.answers import Against, Straggler, Stragglers, Stretch, stragglers_from
-from wmlab.core.recording import Recording
 from wmlab.core.words import joined, listed, rounded
 from wmlab.dataflow.answers.cause import Cause, Holder
 from wmlab.dataflow.answers.job import FaultInForce
@@ -182,7 +181,7 @@ class _Prices:
         if fault not in self._runs:
             job = self._run.job
             tables = job.without_waiting() if fault is None else job.without_fault(fault)
-            self._runs[fault] = DataflowRun(Recording.from_tables(tables, name=self._run.stream))
+            self._runs[fault] = self._run.with_tables(tables)
         return self._runs[fault]
 
 
