@@ -68,7 +68,8 @@ def test_a_worker_that_stands_still_is_named_with_what_it_holds() -> None:
     of_worker = (row for row in run.table("buffers").to_pylist() if row["worker"] == 1 and row["arrived_ms"] >= 6_000)
     stuck = min((row for row in of_worker if row["operator"] == "build"), key=lambda row: row["arrived_ms"])
     assert held["target"] == f"a {stuck['sequence']} on worker 1"
-    text = f"lacks sequence {stuck['sequence']}, held by worker 1, which stands still until {clock_words(6_000)}. "
+    lacks = f"lacks sequence {stuck['sequence']}, which is held by worker 1"
+    text = f"{lacks}, which stands still until {clock_words(6_000)}. "
     assert text in run.explain(at_ms=5_000).sentence
     assert "worker" not in run.explain(at_ms=stuck["arrived_ms"]).sentence
     assert run.explain().stragglers[0].why == "a gap, behind which buffers wait"

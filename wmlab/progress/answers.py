@@ -81,22 +81,26 @@ def _fault_of(
     stalled = _stalled_until(scenario, at_ms)
     on_workers = {target_name(emitter, cause.sequence, worker=worker): worker for worker in stalled}
     targets = [emitter, *(target_name(emitter, cause.sequence, chunk) for chunk in (None, *cause.chunks)), *on_workers]
+    # The phrase before it names the sequence that is missing, or the one before that.
+    which = ", which" if cause.started or cause.waiting else f": sequence {cause.sequence}"
     for row in incidents:
         if row["target"] in targets:
             begun = clock_words(row["at_ms"])
             match row["kind"]:
                 case "loss":
-                    return f", which was lost at {begun} and never comes"
+                    return f"{which} was lost at {begun} and never comes"
                 case "delay":
                     by_ms = _delay_ms(scenario, row["target"])
-                    return f", which was delayed at {begun}" + (
+                    return f"{which} was delayed at {begun}" + (
                         "" if by_ms is None else f" until {clock_words(row['at_ms'] + by_ms)}"
                     )
                 case "silence":
                     return f" and is silent from {begun} on"
                 case "held":
                     worker = on_workers[row["target"]]
-                    return f", held by worker {worker}, which stands still until {clock_words(stalled[worker])}"
+                    return (
+                        f"{which} is held by worker {worker}, which stands still until {clock_words(stalled[worker])}"
+                    )
     return None
 
 

@@ -114,8 +114,8 @@ def test_two_rows_of_one_holder_and_cause_say_what_they_differ_in_and_causes_are
     assert len(of_slow) == 2
     assert sorted("without a watermark at count" in line for line in of_slow) == [False, True]
     for why in {entry.why for entry in answer}:
-        assert f"\n{why}: " in repr(answer)
-        assert f"<li>{why}: " in answer._repr_html_()
+        assert f"\n{why[:1].upper()}{why[1:]}: " in repr(answer)
+        assert f"<li>{why[:1].upper()}{why[1:]}: " in answer._repr_html_()
     assert all(re.search(r"cost|without", line) for line in lines)
 
 

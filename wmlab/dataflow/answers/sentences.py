@@ -50,8 +50,13 @@ def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None)
         _window(run, cause),
         held_sentence(run, _named_holders(cause)) or free,
         release_sentence(run, cause.holders, cause.release_ms),
-        state.sentence if state is not None and state.bounded is not True and state.is_growing else "",
+        state.sentence if state is not None and _may_grow(state) else "",
     )
+
+
+def _may_grow(state: HeldState) -> bool:
+    """Whether what a vertex holds grows and may go on to, as far as is known: its rows have not ended."""
+    return state.bounded is not True and state.is_growing and state.grew_until_ms is None
 
 
 def _watermark(run: DataflowRun, cause: Cause, at_ms: str, instance: str) -> str:

@@ -1,8 +1,8 @@
 """How much a vertex holds, and whether that stays bounded, as far as the run shows it.
 
-    yes          it has stopped growing: no new peak came for more than twice the longest time between two
+    yes          it has stopped growing: for twice the longest time between two peaks, rows came and no new peak
     no           it has reached its limit
-    not known    it grew until lately
+    not known    it grew until lately, or for as long as rows came
 
 Nothing is extrapolated. Source: "Stream-to-stream join", memory management.
 """
@@ -35,8 +35,9 @@ class HeldState(Answer):
     """What an instance of a vertex holds at `at_ms`, after `seen_ms` of the run; `noun` is what one of it is called.
 
     `peak` is the most that it held, since `peak_ms`; `shrank_ms` when it last shrank (None: never), `limit` what it may
-    hold. With `instance` None it is about all `parallelism` instances together, each of which has that limit.
-    `bounded` is the verdict, see the module; None is not known.
+    hold, and `grew_until_ms` when the rows ended with which it grew (None: they go on). With `instance` None it is
+    about all `parallelism` instances together, each of which has that limit. `bounded` is the verdict, see the module;
+    None is not known.
     """
 
     vertex: str
@@ -50,6 +51,7 @@ class HeldState(Answer):
     peak_ms: int
     shrank_ms: int | None = None
     limit: int | None = None
+    grew_until_ms: int | None = None
     bounded: bool | None = None
 
     @property
@@ -70,6 +72,8 @@ class HeldState(Answer):
             return f"{self.name} has reached its limit of {counted(self.limit or 0, self.noun)}."
         if self.bounded:
             return f"{holds}; it stopped growing at {grouped(self.peak)}, at {clock_words(self.peak_ms)}."
+        if self.grew_until_ms is not None and self.is_growing:
+            return f"{holds}; it grew for as long as rows came, until {clock_words(self.grew_until_ms)}."
         shrank = "has never shrunk" if self.shrank_ms is None else f"last shrank at {clock_words(self.shrank_ms)}"
         limit = f"no limit was seen in {rounded(self.seen_ms)}"
         if self.limit is not None:
@@ -96,7 +100,9 @@ def held_state(
     peaks = [(begun_ms, 0), *(point for point, most in zip(points, most_before, strict=False) if point[1] > most)]
     peak_ms, peak = peaks[-1]
     longest_ms = max(later - earlier for (earlier, _), (later, _) in pairwise(peaks))
-    bounded = True if at_ms - peak_ms > _LONGER * longest_ms else None
+    came_ms = _last_row_ms(run, execution, vertex, instances, at_ms)
+    bounded = True if came_ms is not None and came_ms - peak_ms > _LONGER * longest_ms else None
+    is_over = bounded is None and came_ms is not None and at_ms - came_ms > _LONGER * longest_ms
     result, end = run.rules.results.get(vertex), run.end_at(at_ms)
     limit = None if result is None else result.limit
     if limit is not None:
@@ -117,7 +123,20 @@ def held_state(
         peak_ms=peak_ms,
         shrank_ms=falls[-1] if falls else None,
         limit=limit,
+        grew_until_ms=came_ms if is_over else None,
         bounded=bounded,
+    )
+
+
+def _last_row_ms(
+    run: DataflowRun, execution: RecordedRow, vertex: str, instances: Iterable[int], at_ms: int
+) -> int | None:
+    """When these instances last took a row; None: they have taken none."""
+    index = run.indexed("items")
+    queues = [queue["queue"] for number in instances for queue in run.into(vertex, number)]
+    rows = (row for queue in queues for row in index.get((execution["execution"], queue), ()) if row["kind"] == "event")
+    return max(
+        (row["taken_ms"] for row in rows if row["taken_ms"] is not None and row["taken_ms"] <= at_ms), default=None
     )
 
 
