@@ -330,11 +330,15 @@ def test_rows_of_one_moment_that_differ_are_no_copies() -> None:
     rows[11] = (rows[10][0], rows[10][1] + 137_000, "north", 11)
     only(profile(rows_of(rows, "trip")))
     only(profile(rows_of(rows, "trip"), id="trip"))
-    only(profile(load(rows_of(rows, "trip"))))
+    unseen = profile(load(rows_of(rows, "trip")))
+    only(unseen)
+    assert "Copies cannot be recognized" in unseen.sentence
+    assert [row[8] for row in unseen._rows()] == ["–"]
     rows[11] = (*rows[11][:3], 10)
     for found in (profile(rows_of(rows, "trip")), profile(rows_of(rows, "trip"), id="trip")):
         only(found, "copies")
         assert found["copies"].rows == (13,)
+        assert "recognized" not in found.sentence
     only(profile(load(rows_of(rows, "trip"), key="trip")), "copies")
 
 

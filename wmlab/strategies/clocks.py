@@ -124,12 +124,17 @@ def copies(log: Log, ids: Any = None) -> Flags:
     None is where more than a tenth of the records would be copies: then the id is none.
     """
     if ids is None:
-        if len(pd.MultiIndex.from_arrays([log.writer, log.key]).unique()) < _OF_ITS_OWN * len(log.key):
+        if not key_is_id(log):
             return np.zeros(len(log.key), bool)
         ids = log.key
     frame = pd.DataFrame({"event": log.event, "writer": log.writer, "id": ids})
     repeated: Flags = frame.duplicated().to_numpy()
     return repeated if repeated.mean() <= _COPIES else np.zeros_like(repeated)
+
+
+def key_is_id(log: Log) -> bool:
+    """Whether the key names nearly every record of a writer, so that it can tell copies."""
+    return len(pd.MultiIndex.from_arrays([log.writer, log.key]).unique()) >= _OF_ITS_OWN * len(log.key)
 
 
 def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:

@@ -28,11 +28,11 @@ from wmlab.core.words import (
 )
 from wmlab.strategies.advice import COME_AND_GO
 from wmlab.strategies.charts.writers import writers as chart_of_writers
-from wmlab.strategies.clocks import each_writer
+from wmlab.strategies.clocks import each_writer, key_is_id
 from wmlab.strategies.doubts import enough_for
 from wmlab.strategies.findings import Finding, LogFindings, findings_of, silence_text
 from wmlab.strategies.model.strategy import ShareBetween, require_argument
-from wmlab.strategies.replay import as_trace
+from wmlab.strategies.replay import Log, as_trace
 
 _LISTED: Final = 20
 _NAMED: Final = 5
@@ -116,12 +116,18 @@ class Profile(TableAnswer[Any]):
             f"from {first} to {last}; {out_of_order:.1%} of them are older than a record before them."
         )
         text += f" {COME_AND_GO}" if self.of_log.come_and_go else ""
+        text += "" if self.knows_copies else f" {_NO_COPIES}"
         if not self.findings:
             return f"{text} Nothing in it is seen to be dirty."
         dirty = sorted({name for finding in self.findings for name in finding.writers})
         of = f", of {listed(dirty, most=_NAMED)}" if dirty and len(self.writers) > 1 else ""
         kinds = "1 kind of dirt is" if len(self.findings) == 1 else f"{len(self.findings)} kinds of dirt are"
         return f"{text} {kinds} in it{of}."
+
+    @property
+    def knows_copies(self) -> bool:
+        """Whether copies can be recognized: by all columns of the source, by an id, or by a key that is one."""
+        return self.ids is not None or key_is_id(Log.of(self.log))
 
     @property
     def row_numbers(self) -> tuple[int, ...]:
@@ -171,7 +177,7 @@ class Profile(TableAnswer[Any]):
         """The profile as text no wider than the terminal, with lines of your own at its end."""
         columns = list(zip(self.heads, *(map(str, row) for row in self._rows()), strict=True))
         # A column in which no writer has anything only makes the table wider.
-        known = [n for n, (_, *cells) in enumerate(columns) if not {"", "0", "0.0%"}.issuperset(cells)]
+        known = [n for n, (_, *cells) in enumerate(columns) if not {"", "0", "0.0%", "–"}.issuperset(cells)]
         rows = list(zip(*(columns[n] for n in known), strict=True))
         right = [place for place, n in enumerate(known) if n not in self.left]
         table = text_table(rows, right=right, width=terminal_width())
@@ -190,9 +196,13 @@ class Profile(TableAnswer[Any]):
         return f"{table}<ul>{findings}</ul><p>Next:</p><pre><code>{calls}</code></pre>"
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        end_ms = self.log.span_ms[1]
+        end_ms, knows_copies = self.log.span_ms[1], self.knows_copies
         for c in self.writers_listed[:_LISTED]:
-            shares = (f"{c.early_share:.1%}", f"{c.out_of_order / c.rows:.1%}", grouped(c.copies))
+            shares = (
+                f"{c.early_share:.1%}",
+                f"{c.out_of_order / c.rows:.1%}",
+                grouped(c.copies) if knows_copies else "–",
+            )
             yield (
                 *(c.writer, grouped(c.rows), self._span(c.first_event_time, c.last_event_time)),
                 *(self._span(c.first_arrival_ms, c.last_arrival_ms), grouped(c.wrong), *shares),
@@ -218,6 +228,9 @@ class Profile(TableAnswer[Any]):
             return "", text
         day, _, clock = instant.partition(" ")
         return day, clock.partition(".")[0]
+
+
+_NO_COPIES: Final = "Copies cannot be recognized: profile the source with all its columns, or name an id."
 
 
 def _plain(value: Any) -> Any:
