@@ -62,6 +62,8 @@ def test_a_name_that_is_not_there_is_answered_with_what_is(title: str) -> None:
 
 
 def test_scale_up_is_scale() -> None:
+    with pytest.raises(AttributeError, match="write SilenceWriter, or one of CrashWriter, "):
+        _ = wmlab.script.KillWriter
     with pytest.raises(AttributeError, match=r"no attribute 'ScaleUp'; did you mean 'Scale'\?"):
         wm.script.ScaleUp  # noqa: B018
 

@@ -333,7 +333,7 @@ def test_rows_of_one_moment_that_differ_are_no_copies() -> None:
     unseen = profile(load(rows_of(rows, "trip")))
     only(unseen)
     assert "Copies cannot be recognized" in unseen.sentence
-    assert [row[8] for row in unseen._rows()] == ["–"]
+    assert [row[7] for row in unseen._rows()] == ["–"]
     rows[11] = (*rows[11][:3], 10)
     for found in (profile(rows_of(rows, "trip")), profile(rows_of(rows, "trip"), id="trip")):
         only(found, "copies")

@@ -6,6 +6,7 @@ All of them derive from `WmlabError`, which is a `ValueError`, so that one `exce
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from types import TracebackType
@@ -116,6 +117,10 @@ def unknown_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
     return UnknownNameError(*_answer(owner, name, tuple(names)))
 
 
+_LAST_WORD: Final = re.compile(r"(?<=[a-z])[A-Z][a-z]+$")
+"""The noun of a name such as `CrashWriter`."""
+
+
 @cache
 def _answer(owner: str, name: str, names: tuple[str, ...]) -> tuple[str, str]:
     """The problem and the remedy of a name that is not there; kept, for code may look for one name many times."""
@@ -123,7 +128,10 @@ def _answer(owner: str, name: str, names: tuple[str, ...]) -> tuple[str, str]:
     close = closest(name, known)
     if close is None:
         return f"{owner} has no attribute {name!r}.", f"use one of {', '.join(known)}."
-    return f"{owner} has no attribute {name!r}; did you mean {close!r}?", f"write {close}."
+    word = _LAST_WORD.search(name)
+    alike = [other for other in known if word and other.endswith(word[0]) and other != close]
+    others = f", or one of {', '.join(alike)}" if alike else ""
+    return f"{owner} has no attribute {name!r}; did you mean {close!r}?", f"write {close}{others}."
 
 
 @cache
