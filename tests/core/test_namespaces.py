@@ -61,9 +61,9 @@ def test_a_name_that_is_not_there_is_answered_with_what_is(title: str) -> None:
         space.zzzzzz  # noqa: B018
 
 
-def test_scale_up_is_scale() -> None:
+def test_a_name_is_answered_with_the_closest_one_and_others_of_its_kind() -> None:
     with pytest.raises(AttributeError, match="write SilenceWriter, or one of CrashWriter, "):
-        _ = wmlab.script.KillWriter
+        wm.script.KillWriter  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'ScaleUp'; did you mean 'Scale'\?"):
         wm.script.ScaleUp  # noqa: B018
 
