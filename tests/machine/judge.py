@@ -410,9 +410,9 @@ def windows_are_bounds(rows: Rows, known: Callable[..., KnownOverTime] | None = 
 
 
 def _has_missed(rows: Rows, window: Row, states: Sequence[tuple[int, tuple[int | None, int | None]]]) -> bool:
-    """Whether the position had moved back by then, and the reader had not looked since the group knew more.
+    """Whether the position had moved back by then, and the reader had not polled since the group knew more.
 
-    After the crash of another reader a segment is read from the last checkpoint on; who joins has not looked at all.
+    After the crash of another reader a segment is read from the last checkpoint on; who joins has not polled at all.
     """
     group, at_ms = window["group"], window["at_ms"]
     join = (group, "applied", "join", window["reader"])

@@ -248,12 +248,29 @@ def _conforming(rows: TableContent | storage.StoredTable, schema: pa.Schema) -> 
         for name in nulls:
             rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
         return rows.select(schema.names).cast(schema)
-    table = pa.Table.from_pylist(list(rows), schema)
+    if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
+        raise TypeError("it is neither a pyarrow.Table nor a list of dicts")
+    table = pa.table({field.name: _column(rows, field) for field in schema})
     # pyarrow would leave out an unknown column and the fraction of a number without a word.
     for row, made in zip(rows, table.to_pylist(maps_as_pydicts="strict"), strict=True):
-        if dict.fromkeys(schema.names) | row != made:
-            raise TypeError(f"the row {shown(row)} does not fit its columns")
+        if unknown := sorted(row.keys() - made.keys()):
+            raise TypeError(f"it has an unknown column {unknown[0]!r}")
+        for name, cell in row.items():
+            # pyarrow gives the entries of a map as a list of pairs, if it is not asked for dicts.
+            entries = dict(cell) if isinstance(made[name], dict) and isinstance(cell, list) else cell
+            if entries != made[name]:
+                of_type = schema.field(name).type
+                fitting = "a finite number" if pa.types.is_floating(of_type) else f"of type {of_type}"
+                raise TypeError(f"column {name!r} holds {shown(cell)}, which is not {fitting}")
     return table.cast(schema)
+
+
+def _column(rows: Sequence[Mapping[str, Any]], field: pa.Field) -> pa.Array:
+    """One column of some rows; raises what pyarrow raises, with the name of the column."""
+    try:
+        return pa.array([row.get(field.name) for row in rows], field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as wrong:
+        raise TypeError(f"column {field.name!r}: {str(wrong).splitlines()[0]}") from wrong
 
 
 def _unknown_table(name: object, known: Iterable[str]) -> str:

@@ -111,7 +111,7 @@ def test_a_group_that_has_passed_the_cut_waits_for_the_next_look_of_its_reader()
     explained = at(logged(positions, window(10, 2_300)), 2_500)
     assert explained.cause.kind is CauseKind.NEXT_LOOK
     assert explained.sentence == (
-        "r-0 still sees the watermark 10 ms since 2.3 s. It has not looked since then; its group has passed a newer "
+        "r-0 still sees the watermark 10 ms since 2.3 s. It has not polled since then; its group has passed a newer "
         "watermark. The newest watermark is 20 ms."
     )
     looked = at(logged(positions, window(10, 2_300), window(10, 2_450)), 2_500)

@@ -67,7 +67,7 @@ def test_a_reader_that_is_down_or_gone_knows_nothing_any_more() -> None:
             expected = f"r-1 has been {state} since 20.0 s. The last watermark that it saw is {seen / 1_000:.1f} s."
             assert sentence.startswith(expected)
         upper = run.explain("50 s", reader="r-1", bound="upper").sentence
-        assert upper.startswith(f"r-1 has been {state} since 20.0 s. When it last looked it saw ")
+        assert upper.startswith(f"r-1 has been {state} since 20.0 s. At its last poll it saw ")
 
 
 def test_who_takes_a_segment_over_is_named_with_the_dead_owner() -> None:

@@ -116,8 +116,8 @@ def test_each_lane_says_its_times_and_what_befell_its_party() -> None:
     assert lane_words(drawn(0)) == [
         *(f"writer {name} has noted no time" for name in ("t1", "w1", "w2")),
         "no watermark yet",
-        "reader billing-0 has not looked yet",
-        "reader billing-1 has not looked yet",
+        "reader billing-0 has not polled yet",
+        "reader billing-1 has not polled yet",
     ]
 
 

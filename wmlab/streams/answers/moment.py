@@ -131,7 +131,7 @@ class ReaderState:
     def words(self, clock: Clock) -> str:
         """What it sees, and what befell it."""
         window = window_words(self.lower, self.upper, clock)
-        seen = "has not looked yet" if self.looked_ms is None else f"sees {window}"
+        seen = "has not polled yet" if self.looked_ms is None else f"sees {window}"
         return ", ".join(filter(None, [f"reader {self.reader} {seen}", self.state]))
 
 

@@ -117,7 +117,7 @@ def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], rea
     """The sentences about an upper bound: of the log, or with `reader` of what a reader or group knows."""
     if reader is not None and (away := _away(cause, reader)):
         saw = "no upper bound" if upper is None else f"the upper bound {_time(cause, upper)}"
-        return f"{away} When it last looked it saw {saw}."
+        return f"{away} At its last poll it saw {saw}."
     if upper is None and reader is not None and cause.newest is not None:
         know = "know" if reader == GROUP else "knows"
         nothing_ahead = f"{reader} {know} no upper bound: no watermark is ahead of what is read."
@@ -163,8 +163,8 @@ _STRETCH: Final = {
     CauseKind.ASSIGNMENT: "nobody had published a position in {segments} {names}",
     CauseKind.EXPECTED: "expected writers were missing",
     CauseKind.NOT_STARTED: "no position was published",
-    CauseKind.NEXT_LOOK: "{names} had not looked",
-    CauseKind.SHARED_STATE: "{names} had not looked",
+    CauseKind.NEXT_LOOK: "{names} had not polled",
+    CauseKind.SHARED_STATE: "{names} had not polled",
     CauseKind.NO_WRITER_LEFT: "no active writer was left",
     CauseKind.NO_MARK: "no writer had noted a time",
 }
@@ -400,9 +400,9 @@ def _reader_reason(cause: Cause, reader: str) -> list[str]:
             has = "has" if len(readers) == 1 else "have"
             return [f"{listed(readers, most=_NAMED, rest='others')} {has} read further, and not published that yet."]
         case CauseKind.NOT_STARTED:
-            return ["No position is published yet." if not parties else f"{it} has not looked yet."]
+            return ["No position is published yet." if not parties else f"{it} has not polled yet."]
         case CauseKind.NEXT_LOOK:
-            return [f"{it} has not looked since then; its group has passed a newer watermark."]
+            return [f"{it} has not polled since then; its group has passed a newer watermark."]
         case CauseKind.SHARED_STATE:
             return [f"{it or 'The group'} has an older copy of the state of the group."]
     return ["The cause is not known."]
