@@ -258,6 +258,7 @@ def _conforming(rows: TableContent | storage.StoredTable, schema: pa.Schema) -> 
         for name, cell in row.items():
             # pyarrow gives the entries of a map as a list of pairs, if it is not asked for dicts.
             entries = dict(cell) if isinstance(made[name], dict) and isinstance(cell, list) else cell
+            entries = [*entries] if isinstance(entries, tuple) else entries
             if entries != made[name]:
                 of_type = schema.field(name).type
                 fitting = "a finite number" if pa.types.is_floating(of_type) else f"of type {of_type}"
