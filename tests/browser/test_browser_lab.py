@@ -313,7 +313,7 @@ def test_a_click_on_a_stall_shows_what_explain_says_and_a_comparison_follows_the
     page.locator(ANSWER, has_text="The watermark").wait_for()
     words = page.evaluate(f"{CONTENT}.model.toJSON().cells[2].outputs[0].text").split()
     assert status.inner_text().split()[:8] == words[:8]
-    paper = page.locator(".wmlab-comparison svg > rect").first.evaluate("e => getComputedStyle(e).fill")
+    paper = page.locator(".wmlab-page svg > rect").first.evaluate("e => getComputedStyle(e).fill")
     assert paper == scrubber.rgb(ROLES["paper"].dark)
 
 

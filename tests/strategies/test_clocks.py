@@ -101,9 +101,9 @@ def test_records_of_1970_are_of_no_log_and_no_others_are_late_because_of_them() 
 @pytest.mark.parametrize(
     ("early_ms", "text"),
     [
-        (5, "1970-01-01 00:00:00.005 UTC"),
+        (5, "1970-01-01 00:00:00 UTC"),
         (-2_082_844_800_000, "1904-01-01 00:00:00 UTC"),
-        (-1, "1969-12-31 23:59:59.9"),
+        (-1, "1969-12-31 23:59:59 UTC"),
     ],
 )
 def test_the_arrivals_say_whether_a_time_before_1973_is_a_date(early_ms: int, text: str) -> None:

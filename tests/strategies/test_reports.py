@@ -99,7 +99,7 @@ def test_bytewax_413_a_slide_that_does_not_divide_the_window_is_made_of_a_finer_
     rows = [(time,) for time in times]
     source = flow.Source("rows", columns=("t",), rows=rows, times=flow.EventTime("t"), ends=True)
     counted = {"column": "t", "aggregates": {"n": "count()"}}
-    with pytest.raises(Problems, match=r'slide by 100, .* "start % 700 == 0"'):
+    with pytest.raises(Problems, match=r'slide by 100 ms, .* "start % 700 == 0"'):
         flow.Window("windows", 1_600, slide_ms=700, **counted)
     window, every = flow.Window("windows", 1_600, slide_ms=100, **counted), flow.Filter("every", "start % 700 == 0")
     vertices, edges = [source, window, every, flow.Sink("out")], ["rows -> windows -> every -> out"]

@@ -140,7 +140,7 @@ def test_what_cannot_be_compared_is_refused(runs: tuple[Recording, Recording]) -
     silent = StreamRecording.from_tables(dict(recording(watermarks=[]).tables), name="s", scenario=scenario)
     with pytest.raises(ChartError, match="None of the runs has a watermark"):
         compare(silent, silent)
-    from_a_log = Recording.from_tables(dict(recording().tables), name="a log")
+    from_a_log = StreamRecording.from_tables(dict(recording().tables), name="a log")
     with pytest.raises(RecordingError, match="came from a log"):
         compare(from_a_log, from_a_log)
 
