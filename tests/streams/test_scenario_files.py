@@ -159,6 +159,19 @@ def test_a_cut_is_unsound_only_as_implemented(name: str, unsound: Position, expe
     assert is_lineage_valid(expected, MERGED_AND_SPLIT)
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("as_noted", Position({"0@0": 10, "4@2": 5})),
+        ("newest_first", Position({"0@0": 10, "4@2": 5})),
+        ("oldest_first", Position({"3@2": 0, "4@2": 5})),
+    ],
+)
+def test_the_order_in_which_a_stream_visits_positions_decides_about_its_cut(order: str, expected: Position) -> None:
+    run = recording("reports/cut_order", stream={"visit_order": order})
+    assert [Position(named(row["cut"])) for row in rows(run, "watermarks")] == [expected]
+
+
 def test_the_second_cut_is_not_at_or_beyond_the_first() -> None:
     implemented = recording("reports/cut_backwards")
     sound = recording("reports/cut_backwards", stream={"cut_algorithm": "sound"})

@@ -485,6 +485,24 @@ def test_a_reader_that_falls_behind_gives_segments_to_one_that_does_not(by):
     world.first_reads_are_complete()
 
 
+@pytest.mark.parametrize(("by", "reader", "segment"), [("bytes", "readers-0", 1), ("time", "readers-1", 3)])
+def test_by_time_another_segment_moves_than_by_bytes_where_events_differ_in_size(by, reader, segment):
+    """readers-0 has more bytes to read, the large events of three seconds; readers-1 has the small ones of six."""
+    writers = [
+        EventWriter("large", rate_per_s=4, event_bytes=50_000, keys="0..1/4"),
+        EventWriter("small", rate_per_s=80, event_bytes=100, keys="1/4..1"),
+    ]
+    part = group(rate_per_s=60, rebalance=by, rebalance_slack_bytes=1_000, rebalance_slack_ms=1_000)
+    pauses = [
+        script.PauseReader(at_ms=5_000, reader="readers-1", for_ms=6_000),
+        script.PauseReader(at_ms=8_000, reader="readers-0", for_ms=3_000),
+    ]
+    world = run(stream=FOUR, readers=part, writers=writers, script=pauses, controllers=Controllers(period_ms=200))
+    first = world.rows("group_updates", operation="release", outcome="applied")[0]
+    assert (first["reader"], first["at_ms"]) == (reader, 11_000)
+    assert world.column("positions", "segment_id", at_ms=11_000, reader=None) == [segment]
+
+
 def test_what_nobody_takes_is_for_everybody():
     crash = script.CrashReader(at_ms=4_000, reader="readers-1", offline_after_ms=None)
     release = script.ReleaseSegment(at_ms=6_000, reader="readers-0", segment="0@0")
