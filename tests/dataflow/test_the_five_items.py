@@ -33,7 +33,8 @@ def test_a_merge_that_is_run_puts_out_what_the_text_says() -> None:
 
 def test_the_picture_shows_all_three_curves_and_the_items_without_new_output() -> None:
     chart = flow.chart.coalescing(five_items(), vertex="merged")
-    (panel,) = chart.scene.panels
+    panel, behind = chart.scene.panels
+    assert behind.up.title == "behind the furthest (ms)"
     assert [layer.name for layer in panel.layers if isinstance(layer, Steps)] == ["coalesced", "input-0", "input-1"]
     silent = next(layer for layer in panel.layers if isinstance(layer, Dots) and layer.name == "no new output")
     assert silent.ys == [10, 13]

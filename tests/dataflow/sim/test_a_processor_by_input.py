@@ -113,16 +113,19 @@ def test_a_join_of_ones_own_gives_the_rows_and_watermarks_of_the_built_in_one(se
 
 
 def test_merged_over_all_inputs_a_processor_would_never_get_a_watermark_of_a_key_of_one_input_only() -> None:
-    def seen(state: Any, item: Any) -> Made:
-        return state, [item] if isinstance(item, flow.Watermark) else []
+    def seen(state: Any, item: Any, *_ordinal: int) -> Made:
+        return state, [item] if isinstance(item, flow.Watermark) and item.key == 0 else []
 
-    vertices = [
-        source("a", (0, 10)),
-        source("b", (0, 10), times=flow.EventTime("t", key=1)),
-        flow.Custom("own", function=seen, keys={0: "t"}),
-    ]
-    run = recorded(vertices, ["a -> own -> out", "b -> own"])
-    assert emitted(run, "own", "out") == {0: [], 1: []}
+    def passed_on(*, by_input: bool) -> dict[int, list[int]]:
+        vertices = [
+            source("a", (0, 10)),
+            source("b", (0, 10), times=flow.EventTime("t", key=1)),
+            flow.Custom("own", function=seen, keys={0: "t"}, by_input=by_input),
+        ]
+        return emitted(recorded(vertices, ["a -> own -> out", "b -> own"]), "own", "out")
+
+    assert passed_on(by_input=False) == {0: [], 1: []}
+    assert passed_on(by_input=True) == {0: [0, 10], 1: []}
 
 
 def of_file(name: str, *replaced: Any, **sources: Any) -> tuple[Recorded, Recorded]:

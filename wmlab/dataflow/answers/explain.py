@@ -57,6 +57,7 @@ def explain(
         if option is not None:
             raise RecordingError(f"a {name} is named; dataflows have none.", remedy=f"leave the {name} out.")
     run = DataflowRun(recording)
+    _ = run.rules  # a damaged scenario is refused before its times are read
     at_ms = None if at_ms is None else moment_of_run(recording, at_ms)
     until_ms = run.end_ms if at_ms is None else at_ms
     if window is not None:
