@@ -161,6 +161,16 @@ def html_card(title: str, rows: Iterable[tuple[str, Cell]]) -> str:
     return html_table(escape(title), (), named, left=(0, 1))
 
 
+def html_rows(rows: Iterable[tuple[str, Sequence[str], str]]) -> str:
+    """Rows of a label, its values and its meaning as an HTML table; the meaning shows where the pointer is."""
+    lines = (
+        _tag("th", escape(label), left=True, title=meaning)
+        + "".join(_tag("td", _html(value), left=True, is_number=_is_number(value)) for value in values)
+        for label, values, meaning in rows
+    )
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
 def as_lines(texts: Iterable[str]) -> Markup:
     """The texts one below the other, as a cell of a table."""
     return Markup("<br>".join(map(escape, texts)) or "nothing")

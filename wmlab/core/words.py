@@ -2,7 +2,7 @@
 
 One rule decides the unit of a duration, and of a time of a clock that begins at 0: milliseconds below a second, seconds
 below 100, and then minutes, hours and days. `exactly` and `moment` write all digits, `rounded` and `clock_words` what
-a sentence needs. Tables whose heads name the unit have plain numbers. A sentence says "UTC" once (`zone_once`).
+a sentence needs: tenths of a second up to an hour, then seconds. Tables whose heads name the unit have plain numbers. A sentence says "UTC" once (`zone_once`).
 
 A number of milliseconds since 1970 cannot be told from a duration by itself if it is small or negative. So a column is
 read as a whole: it has instants if all its values lie after 1973. It also has them if they are in the calendar and the
@@ -78,7 +78,9 @@ def moment(time_ms: int | None, *, clock_ms: int | None = None) -> str:
 
 
 def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
-    """A time in a sentence, to a tenth of a second: "25.2 s", "12 min 5 s", "2013-01-05 17:32:00 UTC"; None: "unknown".
+    """A time in a sentence: "25.2 s", "12 min 5.3 s", "2 h 5 s", "2013-01-05 17:32:00 UTC"; None: "unknown".
+
+    Up to an hour it has tenths of a second, from then on seconds, both rounded; an instant is cut to the second.
 
     `clock_ms` is a time of the clock of the same run, as for `moment`.
     """
@@ -86,7 +88,7 @@ def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
         return "unknown"
     if is_instant([time_ms], clock=[clock_ms]):
         return moment(time_ms - time_ms % SECOND_MS, clock_ms=clock_ms)
-    return rounded(time_ms) if is_short(time_ms) else _in_units(time_ms, cut_to_ms=SECOND_MS)
+    return rounded(time_ms) if abs(time_ms) < HOUR_MS else _in_units(_nearest(time_ms, SECOND_MS), cut_to_ms=SECOND_MS)
 
 
 def is_short(*lengths_ms: int) -> bool:
@@ -105,16 +107,35 @@ def exactly(length_ms: int) -> str:
 
 
 def rounded(length_ms: float) -> str:
-    """A duration that was measured: "400 ms", "24.0 s"; from 100 s on cut to two units, "2 min 48 s", "1 d 5 h"."""
+    """A duration that was measured: "400 ms", "24.0 s", "2 min 48.3 s", "1 h 5 min 3 s"; from a day on "1 d 5 h".
+
+    Up to an hour it has tenths of a second, up to a day seconds; days are cut to the hour.
+    """
     size_ms, sign = abs(round(length_ms)), "−" if length_ms < 0 else ""
     if size_ms < SECOND_MS:
         return f"{sign}{size_ms} ms" if size_ms else "0 s"
-    tenths = (size_ms + 50) // 100
-    if tenths < _LONG_MS // 100:
-        return f"{sign}{tenths // 10}.{tenths % 10} s"
-    size_ms = max(size_ms, _LONG_MS)
-    cut_to_ms = HOUR_MS if size_ms >= DAY_MS else MINUTE_MS if size_ms >= HOUR_MS else SECOND_MS
-    return sign + _in_units(size_ms, cut_to_ms=cut_to_ms)
+    tenths_ms = _nearest(size_ms, 100)
+    if tenths_ms < _LONG_MS:
+        return f"{sign}{tenths_ms / SECOND_MS:.1f} s"
+    if tenths_ms < HOUR_MS:
+        return sign + _in_units(tenths_ms, cut_to_ms=100)
+    seconds_ms = _nearest(size_ms, SECOND_MS)
+    return sign + _in_units(seconds_ms, cut_to_ms=HOUR_MS if seconds_ms >= DAY_MS else SECOND_MS)
+
+
+def percent(share: float) -> str:
+    """A part of a whole, to a tenth of a percent: "0%", "12.5%", "< 0.1%"; only all of it is "100%"."""
+    if 0 < share < 0.001:
+        return "< 0.1%"
+    if 0.999 < share < 1:
+        return "> 99.9%"
+    return f"{share * 100:.1f}".removesuffix(".0") + "%"
+
+
+def _nearest(time_ms: int, unit_ms: int) -> int:
+    """The nearest whole multiple of a unit; away from 0 where two are as near."""
+    nearest_ms = (abs(time_ms) + unit_ms // 2) // unit_ms * unit_ms
+    return -nearest_ms if time_ms < 0 else nearest_ms
 
 
 def _in_units(time_ms: int, *, cut_to_ms: int) -> str:
