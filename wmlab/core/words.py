@@ -1,8 +1,9 @@
 """How answers write times, durations and lists: numbers in groups of three, instants as UTC.
 
 One rule decides the unit of a duration, and of a time of a clock that begins at 0: milliseconds below a second, seconds
-below 100, and then minutes, hours and days. `exactly` and `moment` write all digits, `rounded` and `clock_words` what
-a sentence needs: tenths of a second up to an hour, then seconds. Tables whose heads name the unit have plain numbers. A sentence says "UTC" once (`zone_once`).
+below 100, and then minutes, hours and days. `exactly` and `moment` write all digits. `rounded` and `clock_words` write
+what a sentence needs: tenths of a second up to an hour, then seconds. Tables whose heads name the unit have plain
+numbers. A sentence says "UTC" once (`zone_once`).
 
 A number of milliseconds since 1970 cannot be told from a duration by itself if it is small or negative. So a column is
 read as a whole: it has instants if all its values lie after 1973. It also has them if they are in the calendar and the
