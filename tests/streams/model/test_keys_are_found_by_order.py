@@ -103,13 +103,13 @@ def test_what_is_found_by_order_is_what_comparing_all_with_all_finds(seed: int, 
         )
     )
     made = [cut_steps(positions, history, order) for order in ("as_noted", "newest_first", "oldest_first")]
-    monkeypatch.setattr(cuts, "_insert", insert_by_comparing_all)
+    monkeypatch.setattr(StreamHistory, "over_keys_of", lambda history, segment: over_by_comparing_all(history, segment))
     assert made == [cut_steps(positions, history, order) for order in ("as_noted", "newest_first", "oldest_first")]
 
 
 def cut_steps(positions: list[Position], history: StreamHistory, order: cuts.VisitOrder) -> list[Any]:
     previous = floored(positions[-1])
-    algorithms: list[cuts.CutAlgorithm] = ["sound", "pravega", "document"]
+    algorithms: list[cuts.CutAlgorithm] = ["sound", "pravega"]
     steps: list[cuts.CutStep] = []
     for algorithm in algorithms:
         rules = cuts.CutRules(algorithm=algorithm, visit_order=order)
@@ -117,15 +117,8 @@ def cut_steps(positions: list[Position], history: StreamHistory, order: cuts.Vis
     return steps
 
 
-def insert_by_comparing_all(cut: dict[int, int | None], segment: int, offset: int | None, history: Any) -> None:
-    if segment in cut:
-        cut[segment] = offset if is_less(cut[segment], offset) else cut[segment]
-        return
-    rivals = [other for other in cut if history.segments[other].keys.overlaps(history.segments[segment].keys)]
-    if not any(other > segment for other in rivals):
-        for other in rivals:
-            del cut[other]
-        cut[segment] = offset
+def over_by_comparing_all(history: StreamHistory, segment: int) -> frozenset[int]:
+    return frozenset(over(history.segments[segment], history))
 
 
 def comparisons(segments: int) -> int:

@@ -3,11 +3,13 @@
 Writers may be at predecessors and successors at the same time, so their positions only partly overlap. The cut is
 their least upper bound, never behind the previous watermark's cut, completed with segments at offset 0.
 
-Three algorithms. "document" does what the pseudo-code of the design says: it inserts segments in the order in which it
-meets them and fills gaps from the newest epoch; the previous cut does not enter. "pravega" does what the implementation
-does: it superimposes the previous cut on that before it fills gaps. Both are unsound in three ways: the result depends
-on the order; it can move backwards; and it can be a cut that no reader passes through. "sound" inserts in ascending
-order of segment id, takes the previous cut into the same pass, and closes the result under the lineage.
+Three algorithms. "document" does what the pseudo-code of the design says: a segment goes in unless one of its
+successors is there, and replaces its predecessors, both transitively; gaps are filled from the newest epoch. The
+previous cut does not enter, so the cut can move back when the writer that set it is gone. "pravega" does what the
+implementation does. It takes any later segment with a common key for a successor, and superimposes the previous cut
+before it fills gaps. It is unsound in three ways: the result depends on the order; it can move backwards; and it can be
+a cut that no reader passes through. "sound" inserts in ascending order of segment id, takes the previous cut into the
+same pass, and closes the result under the lineage.
 
 An end of known time is not an exception to "document": the watermark after it may have a cut before it, if the writer
 that came back stands there. The design asks only that a cut is at or beyond every writer, which this one is. A reader
@@ -18,7 +20,7 @@ Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -127,7 +129,7 @@ def _sound_steps(
         if ancestor is None:
             return
         for successor in history.successors(ancestor.id):
-            _insert(cut, successor.id, 0, history)
+            _insert(cut, successor.id, 0, history.over_keys_of)
         yield CutStep("reader", dict(cut))
 
 
@@ -135,10 +137,10 @@ def _document_steps(
     positions: Sequence[Position], _: Position, history: StreamHistory, order: VisitOrder
 ) -> Iterator[CutStep]:
     """`computeGreatestUpperBound` with `addToUpperBound`, then `computeStreamCut`, which looks at one gap at a time."""
-    cut = _upper_bound({}, positions, history, order)
+    cut = _upper_bound({}, positions, history, order, history.lineage_of)
     yield CutStep("upper bound", dict(cut))
     while missing := history.gaps(cut):
-        _fill(cut, missing[:1], history)
+        _fill(cut, missing[:1], history, history.lineage_of)
         yield CutStep("missing ranges", dict(cut), missing[:1])
 
 
@@ -165,8 +167,16 @@ def _pravega_steps(
 _ALGORITHMS: Final = {"sound": _sound_steps, "pravega": _pravega_steps, "document": _document_steps}
 
 
+_Rivals = Callable[[int], frozenset[int]]
+"""For each segment those of which a cut keeps only the later one: with a common key, or of its lineage."""
+
+
 def _upper_bound(
-    cut: _Offsets, positions: Sequence[Position], history: StreamHistory, visit_order: VisitOrder
+    cut: _Offsets,
+    positions: Sequence[Position],
+    history: StreamHistory,
+    visit_order: VisitOrder,
+    rivals: _Rivals | None = None,
 ) -> _Offsets:
     """`cut` with the latest segment at each key, and the largest offset any position has in it; may leave gaps.
 
@@ -177,29 +187,29 @@ def _upper_bound(
     if visit_order != "as_noted":
         visits.sort(key=itemgetter(0), reverse=visit_order == "newest_first")
     for segment, offset in visits:
-        _insert(cut, segment, offset, history)
+        _insert(cut, segment, offset, rivals or history.over_keys_of)
     return cut
 
 
-def _insert(cut: _Offsets, segment: int, offset: int | None, history: StreamHistory) -> None:
-    """Take a segment unless a later one over some of its keys was taken before; it replaces earlier ones."""
+def _insert(cut: _Offsets, segment: int, offset: int | None, rivals: _Rivals) -> None:
+    """Take a segment unless one of its rivals that is later was taken before; it replaces earlier ones."""
     if segment in cut:
         cut[segment] = offset if is_less(cut[segment], offset) else cut[segment]
         return
-    rivals = history.over_keys_of(segment) & cut.keys()
-    if any(other > segment for other in rivals):
+    others = rivals(segment) & cut.keys()
+    if any(other > segment for other in others):
         return
-    for other in rivals:
+    for other in others:
         del cut[other]
     cut[segment] = offset
 
 
-def _fill(cut: _Offsets, missing: Iterable[KeyRange], history: StreamHistory) -> None:
+def _fill(cut: _Offsets, missing: Iterable[KeyRange], history: StreamHistory, rivals: _Rivals | None = None) -> None:
     """Fill gaps of the key space at offset 0, from the epoch that created the newest segment of the cut."""
     epoch = history.epoch(max(history.segments[segment].epoch for segment in cut))
     for gap in missing:
         for segment in epoch.overlapping(gap):
-            _insert(cut, segment.id, 0, history)
+            _insert(cut, segment.id, 0, rivals or history.over_keys_of)
 
 
 def _ranges(cut: Iterable[int], history: StreamHistory) -> list[KeyRange]:

@@ -275,6 +275,19 @@ class StreamHistory:
                 waiting += self.predecessors(segment.id)
         return tuple(ancestors[ancestor] for ancestor in sorted(ancestors))
 
+    def lineage_of(self, identifier: int) -> frozenset[int]:
+        """The ids of all transitive predecessors and successors of a segment.
+
+        Raises `ModelError` if it never existed.
+        """
+        lineage = {ancestor.id for ancestor in self.ancestors(identifier)}
+        waiting = [identifier]
+        while waiting:
+            new = {successor.id for successor in self.successors(waiting.pop())} - lineage
+            lineage |= new
+            waiting += new
+        return frozenset(lineage)
+
     def over_keys_of(self, identifier: int) -> frozenset[int]:
         """The ids of all segments of all epochs that share a key with a segment, its own included.
 
