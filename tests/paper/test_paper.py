@@ -31,6 +31,12 @@ def test_the_two_notations_of_ranges_mean_the_same() -> None:
     assert ours.to_dict() == theirs.to_dict()
 
 
+def test_ranges_may_be_half_open_as_the_wiki_of_pravega_has_them() -> None:
+    closed = wm.paper.cut("0 [0.0-0.5], 1 [0.5-1.0] -> 2 [0-0.6], 3 [0.6-1.0]", w="(1/9, 2/5)")
+    half_open = wm.paper.cut("0 [0.0, 0.5), 1 [0.5-1.0) -> 2 [0-0.6), 3 [0.6-1.0)", w="(1/9, 2/5)")
+    assert half_open.to_dict() == closed.to_dict()
+
+
 def test_siblings_that_replace_a_segment_are_completed_in_their_turn() -> None:
     """The cascade of the text: y is replaced by x and z, and z covers more than was missing and replaces another."""
     epochs = "0 [0-0.25], 1 [0.25-0.5], 2 [0.5-1] -> 3 [0-0.1], 4 [0.1-0.7], 5 [0.7-1]"

@@ -153,7 +153,7 @@ def _with_epoch(history: StreamHistory | None, number: int, created: list[Segmen
 
 
 def _segment(reader: TextReader, epoch: int, numbers: set[int]) -> Segment:
-    """The segment that comes next: "2 [0-0.6]", "2 [0, 0.6]" or "2: 0..3/5"."""
+    """The segment that comes next: "2 [0-0.6]", "2 [0, 0.6)" or "2: 0..3/5"."""
     begin = reader.index
     number = int(reader.take("[0-9]+", "the number of a segment"))
     if number in numbers:
@@ -165,7 +165,7 @@ def _segment(reader: TextReader, epoch: int, numbers: set[int]) -> Segment:
     reader.take("-|," if bracketed else r"\.\.", '"-"' if bracketed else '".."')
     high = reader.take(_BOUND, "the highest key")
     if bracketed:
-        reader.take(r"\]", '"]"')
+        reader.take(r"[\])]", '"]" or ")"')
     try:
         return Segment(number, epoch, KeyRange.of(low, high))
     except ModelError as wrong:
