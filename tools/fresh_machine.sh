@@ -73,6 +73,6 @@ env -i HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/us
     chroot "$root" sh -c "cd /root/clone && ${FRESH_COMMAND:-make test}" >"$root/root/test.log" 2>&1 || status=$?
 
 chroot "$root" sh -c '. /etc/os-release; echo "$PRETTY_NAME, $(python3 --version), $(java -version 2>&1 | sed -n 1p)"'
-grep -E '^(FAILED|ERROR)|^=+ .*(passed|failed|error).* =+$|^(All checks passed|Success)' "$root/root/test.log" || tail -n 20 "$root/root/test.log"
+grep -E '^(FAILED|ERROR)|^=+ .*(passed|failed|error).* =+$|^(All checks passed|Success:)' "$root/root/test.log" || tail -n 20 "$root/root/test.log"
 echo "exit code $status"
 exit "$status"
