@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from wmlab.core.durations import GivenDuration
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import is_default, without_functions
+from wmlab.core.values import fields_in_use, is_default, without_functions
 from wmlab.core.words import counted, exactly, grouped, is_instant, listed, moment
 
 FAULTS: Final = "Faults"
@@ -196,7 +196,7 @@ def _settings(
 ) -> Iterator[tuple[str, str, str]]:
     """Each setting of a part and of all parts in it, but faults and names: its path, its label, its value in words."""
     owners = (*around, _Owner(type(part), ""))
-    for entry in dataclasses.fields(part):
+    for entry in fields_in_use(part):
         content = getattr(part, entry.name)
         # A list finds its entries by their names, which are in the path.
         is_found_by_it = entry.name == "name" and (not path or path.endswith("]"))

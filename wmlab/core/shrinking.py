@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
 from wmlab.core.errors import WmlabError
+from wmlab.core.values import value_at
 
 S = TypeVar("S")
 
@@ -72,7 +73,7 @@ def smallest(scenario: S, shows: Callable[[S], bool], *, most_runs: int) -> Smal
 def _with_fewer_entries(scenario: S, path: Path, still_shows: Callable[[Callable[[], S]], S | None]) -> S:
     """The scenario with as few entries at a path as still show it."""
     try:
-        count = len(_at(scenario, path))
+        count = len(value_at(scenario, path))
     except (AttributeError, IndexError, TypeError):  # the part that it stood in has been left out
         return scenario
     width = count
@@ -81,7 +82,7 @@ def _with_fewer_entries(scenario: S, path: Path, still_shows: Callable[[Callable
         while first >= 0:
 
             def without(scenario: S = scenario, first: int = first, width: int = width) -> S:
-                entries = _at(scenario, path)
+                entries = value_at(scenario, path)
                 return cast("S", _put(scenario, path, (*entries[:first], *entries[first + width :])))
 
             if (smaller := still_shows(without)) is not None:
@@ -135,12 +136,6 @@ def _fields(part: Any) -> Iterator[tuple[str, Any]]:
                 yield field.name, getattr(part, field.name)
 
 
-def _at(part: Any, path: Path) -> Any:
-    for step in path:
-        part = part[step] if isinstance(step, int) else getattr(part, step)
-    return part
-
-
 def _put(part: Any, path: Path, entry: Any) -> Any:
     """The part with another entry at a path."""
     if not path:
@@ -154,7 +149,7 @@ def _put(part: Any, path: Path, entry: Any) -> Any:
 def _set_back(scenario: Any, path: Path) -> Any:
     """The scenario with the default of a field."""
     try:
-        part = _at(scenario, path[:-1])
+        part = value_at(scenario, path[:-1])
         (default,) = [field.default for field in dataclasses.fields(part) if field.name == path[-1]]
     except (AttributeError, IndexError, TypeError, ValueError):  # the part that it stood in has been set back
         return scenario

@@ -15,7 +15,7 @@ import copy
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform, get_args
 
 import numpy as np
@@ -222,7 +222,7 @@ def plain(offered: object, *, defaults: bool = False) -> object:
     `kind` is kept where it tells kinds apart.
     """
     if dataclasses.is_dataclass(offered) and not isinstance(offered, type):
-        fields = dataclasses.fields(offered)
+        fields = fields_in_use(offered)
         shown = [f for f in fields if defaults or f.name == "kind" or not is_default(f, getattr(offered, f.name))]
         shown.sort(key=lambda f: f.name != "kind")
         return {f.name: plain(getattr(offered, f.name), defaults=defaults) for f in shown}
@@ -231,6 +231,18 @@ def plain(offered: object, *, defaults: bool = False) -> object:
     if isinstance(offered, Mapping):
         return {key: plain(item, defaults=defaults) for key, item in offered.items()}
     return offered
+
+
+def fields_in_use(part: Any) -> list[Any]:
+    """The fields of a value, without those whose place others have taken: it names them in `_not_in_use`."""
+    return [field for field in dataclasses.fields(part) if field.name not in getattr(part, "_not_in_use", ())]
+
+
+def value_at(part: Any, path: Sequence[str | int]) -> Any:
+    """What a value holds at a path of fields and indices."""
+    for step in path:
+        part = part[step] if isinstance(step, int) else getattr(part, step)
+    return part
 
 
 def is_function(offered: object) -> bool:
@@ -269,15 +281,13 @@ UNSET: Final[Any] = None
 def resolved(part: AnyValue, rules: Rules, table: RuleTable) -> AnyValue:
     """The value and all values in it, with every option that is unset as `rules` has it by the table."""
     if isinstance(part, tuple):
-        if not part or not dataclasses.is_dataclass(part[0]):
-            return part
         made = tuple(resolved(entry, rules, table) for entry in part)
         return part if all(new is old for new, old in zip(made, part, strict=True)) else made  # type: ignore[return-value]
     if not dataclasses.is_dataclass(part):
         return part
     options = options_of(type(part), table)
     changed = {}
-    for field in dataclasses.fields(part):
+    for field in fields_in_use(part):
         before = getattr(part, field.name)
         if before is UNSET and field.name in options:
             changed[field.name] = options[field.name][get_args(Rules).index(rules)]
@@ -304,7 +314,7 @@ def options_in(part: Any, table: RuleTable, path: str = "") -> Iterator[tuple[st
             yield from options_in(entry, table, f"{path}[{index}]")
     elif dataclasses.is_dataclass(part):
         options = options_of(type(part), table)
-        for field in dataclasses.fields(part):
+        for field in fields_in_use(part):
             name = f"{path}.{field.name}" if path else field.name
             if field.name in options:
                 yield name, getattr(part, field.name)

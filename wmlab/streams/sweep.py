@@ -21,6 +21,7 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ScenarioError
 from wmlab.core.mistakes import Location
 from wmlab.core.scenario_file import with_changes
+from wmlab.core.values import fields_in_use
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import of_stream, the_stream
@@ -141,10 +142,8 @@ def _locations(scenario: StreamScenario) -> Iterator[tuple[tuple[str, ...], Loca
 
     A part of several is called by its name, or by its number if it has none.
     """
-    for field in fields(scenario):
+    for field in fields_in_use(scenario):
         part = getattr(scenario, field.name)
-        if field.name == "stream" and scenario.streams:
-            continue
         if is_dataclass(part):
             yield from (((field.name, inner.name), (field.name, inner.name)) for inner in fields(part))
         elif isinstance(part, tuple):

@@ -13,9 +13,9 @@ from wmlab.core.durations import ms_of_text
 from wmlab.core.errors import ScenarioError
 from wmlab.core.mistakes import Location
 from wmlab.core.scenario_file import parse_fragment, with_changes
-from wmlab.core.values import Problem, Problems, plain
+from wmlab.core.values import Problem, Problems, plain, value_at
 from wmlab.core.words import shown
-from wmlab.streams.panel.fields import FAULTS, NOTINGS, WRITERS, Field, names_of, value_at
+from wmlab.streams.panel.fields import FAULTS, NOTINGS, WRITERS, Field, names_of
 from wmlab.streams.scenario.checks import segment_to_seal
 from wmlab.streams.scenario.options import SECTIONS
 from wmlab.streams.scenario.parts import TransactionalWriter

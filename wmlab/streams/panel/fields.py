@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from wmlab.core.mistakes import Location
 from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.scenario_words import duration_in_words, fault_in_words, field_in_words, spaced, value_in_words
-from wmlab.core.values import options_of, plain
+from wmlab.core.values import options_of, plain, value_at
 from wmlab.streams.scenario.noting import Noting
 from wmlab.streams.scenario.options import OPTIONS, SECTIONS, WORDS, Option
 from wmlab.streams.scenario.parts import EVERY, SERVICES, EventWriter, TransactionalWriter, controller_name
@@ -146,13 +146,6 @@ def fields_of(scenario: StreamScenario, part: Part) -> tuple[Field, ...]:
         first = Field(path=(*part.path, "kind"), label="Writes", help=about, kind="choice", value=kind, choices=kinds)
         return (first, *fields)
     return fields
-
-
-def value_at(scenario: Any, path: Location) -> Any:
-    """What a scenario holds at a path."""
-    for step in path:
-        scenario = scenario[step] if isinstance(step, int) else getattr(scenario, step)
-    return scenario
 
 
 def names_of(scenario: StreamScenario) -> Mapping[str, tuple[str, ...]]:

@@ -97,6 +97,11 @@ class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scena
         """The streams, in whichever of the two ways they were given."""
         return self.streams or (self.stream,)
 
+    @property
+    def _not_in_use(self) -> tuple[str, ...]:
+        """The default `stream`, where several are given: no rule fills its options, and no file holds it."""
+        return ("stream",) if self.streams else ()
+
     def stream_titled(self, title: str | None) -> Stream:
         """The stream that the tables call `title`, its name or `name#2` and so on; the first one if there is none."""
         name = None if title is None else str(title).partition("#")[0]
