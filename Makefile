@@ -32,7 +32,7 @@ check test test-long mutate: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.code
 check test test-long mutate: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check lint test test-long mutate cluster bench notebooks docs oracles lock clean
+.PHONY: help setup lab check lint test test-long fresh mutate cluster bench notebooks docs oracles lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ test: lint ## run the unit tests and the notebooks; TEST_ARGS="-k sound" picks u
 test-long: lint ## the same with every random case in full, further JVMs, and all tutorials in a browser
 	$(UNIT_TESTS) --long $(TEST_ARGS)
 	$(NOTEBOOK_TESTS) notebooks
+
+fresh: ## run make test of the committed tree on a bare Debian 13, in a chroot; needs root and 25 minutes; FRESH_DIR=DIR
+	@sh tools/fresh_machine.sh $(FRESH_DIR)
 
 mutate: setup ## break lines of the rules and count how many of these mutants the tests notice; MUTATE_ARGS="--lines 100"
 	$(PY) -m tools.mutate $(MUTATE_ARGS)

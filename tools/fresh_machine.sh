@@ -1,78 +1,75 @@
 #!/bin/sh
-# Runs `make test` on a machine that has nothing: a chroot of Debian 13 (Python 3.13, OpenJDK 21) with a clone of the last
-# commit. Needs root, debootstrap, some 6 GB and about 25 minutes on two cores. Prints the closing lines of the tests.
+# Runs `make test` of the committed tree on a machine that has nothing yet: Debian 13 with its Python and its Java, in a
+# chroot. Prints the closing lines. It needs root and debootstrap, and takes about 25 minutes on two cores.
 #
-#   FRESH_DIR=DIR         where the chroot is made; otherwise a new folder in TMPDIR. It is removed at the end
-#   FRESH_KEEP=yes        keeps it, with the log of the run in DIR/root/test.log
-#   FRESH_COMMAND="..."   what is run in the clone instead of `make test`
+#   sh tools/fresh_machine.sh [DIR]   DIR is the machine, made anew; otherwise a temporary folder, removed at the end
+#   FRESH_COMMAND="make setup"        what to run instead of `make test`
 #
-# The mirror is the one that apt uses here; certificates and settings of pip are those of this machine.
+# The mirror is that of apt; certificates, settings of pip and the local folders that these name come from this machine.
 set -eu
 cd "$(dirname "$0")/.."
 
-suite=trixie
-packages=python3,python3-venv,make,git,openjdk-21-jre-headless,ca-certificates
 say() { printf '%s\n' "$*" >&2; }
 
-[ "$(id -u)" = 0 ] || { say "A chroot can be made by root only. Run it as root: sudo make fresh"; exit 1; }
-command -v debootstrap >/dev/null || { say "debootstrap is not installed. Install it: apt install debootstrap"; exit 1; }
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/*$' | sed -n 1p)
-[ -n "$mirror" ] || { say "apt names no mirror of Debian. Name one in /etc/apt/sources.list."; exit 1; }
+[ "$(id -u)" = 0 ] || { say "A fresh machine needs root: it is a chroot. Run: sudo make fresh"; exit 1; }
+command -v debootstrap >/dev/null || {
+    say "debootstrap is missing. Install it: apt install debootstrap"
+    exit 1
+}
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | sed -n 1p)
+[ -n "$mirror" ] || { say "apt names no mirror of Debian. Give it one, and run: apt-get update"; exit 1; }
 
-root=${FRESH_DIR:-$(mktemp -d)}
-mkdir -p "$root"
-root=$(cd "$root" && pwd)
+machine=${1:-$(mktemp -d)}
+case $machine in /*) ;; *) machine=$PWD/$machine ;; esac
+keep=${1:-}
+[ ! -e "$machine" ] || rmdir "$machine" 2>/dev/null || { say "$machine is not an empty folder. Name another one."; exit 1; }
+mkdir -p "$machine"
+log=$machine/run.log
+root=$machine/root
+mounted=''
 
-# Folders of this machine that pip's settings name, such as a mirror on disk, are there in the chroot, too.
-folders() {
-    { python3 -m pip config list 2>/dev/null; env | grep '^PIP_'; } | tr "\\047 =" '\n\n\n' | sed 's,^file://,,' |
-        grep '^/' | while read -r path; do
-        while [ "$(dirname "$path")" != / ] && [ "$(dirname "$(dirname "$path")")" != / ]; do path=$(dirname "$path"); done
-        if [ -d "$path" ]; then echo "$path"; fi
-    done | grep -v -E '^/(etc|usr|proc|dev|tmp)(/|$)' | sort -u
+# mount_at PLACE OPTIONS...: the last one first, so that they are unmounted in that order.
+mount_at() {
+    place=$root$1
+    shift
+    mkdir -p "$place"
+    mount "$@" "$place"
+    mounted="$place $mounted"
 }
 
-unmount() {
-    for place in dev proc $(folders); do
-        if mountpoint -q "$root/${place#/}"; then umount -l "$root/${place#/}"; fi
-    done
+end() {
+    for place in $mounted; do umount "$place" || umount --lazy "$place"; done
+    mounted=''
+    [ -n "$keep" ] || rm -rf --one-file-system "$machine"
 }
+trap end EXIT
+trap 'exit 130' INT TERM HUP
 
-finish() {
-    unmount
-    if [ -z "${FRESH_KEEP:-}" ]; then rm -rf --one-file-system "$root"; fi
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
+say "Making a machine in $machine; with make test it takes about 25 minutes."
+debootstrap --variant=minbase --include=python3,python3-venv,make,git,openjdk-21-jre-headless,ca-certificates \
+    trixie "$root" "$mirror" >"$log" 2>&1 || { tail -n 20 "$log" >&2; exit 1; }
+mount_at /proc -t proc proc
+mount_at /dev --rbind /dev --make-rslave
 
-if [ ! -x "$root/usr/bin/make" ]; then
-    say "Debian 13 is made in $root."
-    debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
-        { tail -n 20 "$root.log" >&2; say "debootstrap failed; its log is $root.log."; exit 1; }
-    rm -f "$root.log"
-fi
-for place in dev proc $(folders); do
-    mkdir -p "$root/${place#/}"
-    mountpoint -q "$root/${place#/}" || mount --bind "/${place#/}" "$root/${place#/}"
-done
+# What the network of this machine needs: names, certificates and settings of pip.
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-cp -RL --remove-destination /etc/ssl/certs/. "$root/etc/ssl/certs/"
-for settings in /etc/pip.conf /etc/xdg/pip "${HOME:-/root}/.config/pip" "${HOME:-/root}/.pip"; do
-    if [ -e "$settings" ]; then
-        mkdir -p "$root$(dirname "$settings")"
-        cp -RL "$settings" "$root$(dirname "$settings")/"
-    fi
+cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+for settings in /etc/pip.conf /etc/xdg/pip "$HOME/.config/pip" "$HOME/.pip"; do
+    case $settings in "$HOME"/*) place=$root/root${settings#"$HOME"} ;; *) place=$root$settings ;; esac
+    [ ! -e "$settings" ] || { mkdir -p "$(dirname "$place")"; cp -RL "$settings" "$place"; }
+done
+for folder in $(python3 -m pip config list | grep -oE "(file://)?/[^ '\\]+" | sed 's,^file://,,' | sort -u); do
+    [ ! -d "$folder" ] || mount_at "$folder" --bind -o ro "$folder"
 done
 
-rm -rf "$root/root/clone"
-git clone --quiet --no-hardlinks . "$root/root/clone"
-say "$(git -C "$root/root/clone" log -1 --format='%h %s') is tested there: ${FRESH_COMMAND:-make test}"
-status=0
-env -i HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    $(env | grep -E '^(PIP_[A-Z_]*|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY)=[^ ]*$') \
-    chroot "$root" sh -c "cd /root/clone && ${FRESH_COMMAND:-make test}" >"$root/root/test.log" 2>&1 || status=$?
-
-chroot "$root" sh -c '. /etc/os-release; echo "$PRETTY_NAME, $(python3 --version), $(java -version 2>&1 | sed -n 1p)"'
-grep -E '^(FAILED|ERROR)|^=+ .*(passed|failed|error).* =+$|^(All checks passed|Success:)' "$root/root/test.log" || tail -n 20 "$root/root/test.log"
-echo "exit code $status"
-exit "$status"
+git clone --quiet --no-hardlinks . "$root/root/wmlab"
+set -- HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+for name in $(env | sed -n 's/^\(PIP_[A-Z_]*\|[A-Z_]*CERT[A-Z_]*\|[A-Z_]*CA_BUNDLE\|[A-Za-z]*_[Pp][Rr][Oo][Xx][Yy]\)=.*/\1/p'); do
+    set -- "$@" "$name=$(printenv "$name")"
+done
+code=0
+chroot "$root" env -i "$@" sh -c "cd /root/wmlab && ${FRESH_COMMAND:-make test}" >>"$log" 2>&1 || code=$?
+chroot "$root" sh -c '. /etc/os-release; echo "$PRETTY_NAME"; python3 --version; java -version 2>&1 | sed -n 1p'
+grep -E '^(=+ .* =+|FAILED|ERROR|make: )' "$log" | grep -vE 'test session starts|warnings summary|short test summary' || tail -n 20 "$log"
+say "It ended with $code.${keep:+ All that it said: $log}"
+exit "$code"

@@ -5,7 +5,7 @@
 #   WMLAB_ENV=DIR       an environment that you keep yourself (conda): it is checked, and nothing is installed
 #
 # Python and Java are looked at before anything is installed. The stamp is written last, so that an interrupted
-# set-up is begun anew; it changes with the pins, pyproject.toml, the chosen Python and the place of the clone.
+# set-up is begun anew; it changes with the pins, pyproject.toml, setup.py, the chosen Python and the place of the clone.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -112,7 +112,7 @@ check_kept() {
 
 # What the stamp of a finished set-up says. The first line may change without a new start.
 fingerprint() {
-    printf 'pyproject %s\n' "$(cksum <pyproject.toml)"
+    printf 'project %s\n' "$(cat pyproject.toml setup.py | cksum)"
     printf 'pins %s\n' "$(cksum <requirements.txt)"
     printf 'place %s\n' "$(pwd)"
 }
@@ -160,7 +160,7 @@ is_fit_for_reuse() {
 
 install() {
     if is_fit_for_reuse; then
-        say "pyproject.toml has changed: installing what it asks for."
+        say "pyproject.toml or setup.py has changed: installing what they ask for."
     else
         say "Setting up $venv with $python ($python_is); this is done once and takes some minutes."
         rm -rf "$venv"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from email.utils import format_datetime
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -223,7 +226,19 @@ def test_a_format_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time_format", "whether"), [("%d.%m.%y", True), ("%A %c", True), ("%H:%M", False), ("%m/%d", False), ("%", False)]
+    ("time_format", "whether"),
+    [
+        *(
+            ("%d.%m.%y", True),
+            ("%A %c", True),
+            ("%x %H", True),
+            ("%G-W%V-%u", True),
+            ("%Y %j", True),
+            ("%Y %W %a", True),
+        ),
+        *(("%H:%M", False), ("%m/%d", False), ("%d %B", False), ("%", False), ("%%d/%m/%Y", False)),
+        *(("%W %u", False), ("%G %j", False), ("%d/%m/%Y %d", False), ("%c %d", False), ("%Q %c", False)),
+    ],
 )
 def test_a_format_has_to_give_a_day(time_format: str, whether: bool) -> None:
     if whether:
@@ -231,6 +246,27 @@ def test_a_format_has_to_give_a_day(time_format: str, whether: bool) -> None:
     else:
         with pytest.raises(TraceError, match="which does not give a day"):
             TimeForm(format=time_format)
+
+
+DAYS = [datetime(*day, 3, 49, 24, tzinfo=UTC) for day in ((2015, 7, 20), (2016, 7, 20), (2015, 8, 20), (2015, 7, 21))]
+
+
+def comes_back(day: datetime, time_format: str) -> bool:
+    """Whether Python reads the day that it has written; a directive that stands twice is an error of its pattern."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return datetime.strptime(day.strftime(time_format), time_format).date() == day.date()
+        except (ValueError, re.error):
+            return False
+
+
+def test_a_format_is_taken_if_python_reads_the_day_that_it_has_written() -> None:
+    """Of all formats of at most three directives; that no warning is raised is a setting of pytest."""
+    formats = [" ".join(f"%{one}" for one in some) for n in range(4) for some in combinations("YyGmbdjUWVuaAcxHz", n)]
+    wanted = {time_format: all(comes_back(day, time_format) for day in DAYS) for time_format in formats}
+    assert {time_format: times._gives_a_day(time_format) for time_format in formats} == wanted
+    assert 20 < sum(wanted.values()) < len(wanted)
 
 
 BERLIN = {

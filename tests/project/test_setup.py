@@ -99,7 +99,7 @@ def bare(tmp_path: Path) -> Machine:
         assert found, f"{tool} is missing"
         (machine.bin / tool).symlink_to(found)
     (machine.clone / "tools").mkdir(parents=True)
-    for name in ("requirements.txt", "pyproject.toml", "tools/setup.sh"):
+    for name in ("requirements.txt", "pyproject.toml", "setup.py", "tools/setup.sh"):
         shutil.copy(source.ROOT / name, machine.clone / name)
     return machine
 
@@ -227,10 +227,11 @@ def test_changed_pins_and_a_python_that_is_gone_make_the_environment_anew(machin
     assert machine.calls() == INSTALLED * 2
 
 
-def test_a_changed_pyproject_is_installed_into_what_is_there(machine: Machine) -> None:
+@pytest.mark.parametrize("file", ["pyproject.toml", "setup.py"])
+def test_a_changed_project_is_installed_into_what_is_there(machine: Machine, file: str) -> None:
     machine.succeeded()
-    (machine.clone / "pyproject.toml").write_text("[project]\n")
-    assert "pyproject.toml has changed" in machine.succeeded()
+    (machine.clone / file).write_text("[project]\n")
+    assert "pyproject.toml or setup.py has changed" in machine.succeeded()
     assert machine.calls() == [*INSTALLED, *INSTALLED[1:]]
     assert machine.succeeded() == ""
 

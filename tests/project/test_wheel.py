@@ -11,14 +11,13 @@ import sys
 import sysconfig
 import tomllib
 import venv
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import setuptools
 
-from tests.conftest import module_of
 from tests.project.source import ROOT
 from wmlab.core import files
 
@@ -31,20 +30,14 @@ EXIT_CODES: Final = {"profile": 1, "advise": 1, "explain-job": 1}
 """Of commands that find something: a silent writer, a log that does not support advice, a watermark that is held."""
 
 
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What setup.py tells setuptools."""
-    told: dict[str, Any] = {}
-    monkeypatch.setattr(setuptools, "setup", lambda **options: told.update(options))
-    monkeypatch.chdir(ROOT)
-    module_of(ROOT / "setup.py")
-    return told
-
-
-def test_every_package_and_the_data_are_in_it(said: dict[str, Any]) -> None:
-    assert said["package_dir"] == {"wmlab.data": "data", "wmlab.notebooks": "notebooks"}
-    folders = {".".join(file.parent.relative_to(ROOT).parts) for file in (ROOT / "wmlab").rglob("*.py")}
-    assert set(said["packages"]) == folders | {"wmlab.data", "wmlab.notebooks"}
+def test_every_package_and_the_data_are_in_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as of:
+        names = {Path(name) for name in of.namelist() if not name.startswith("wmlab-")}
+    code = {file.relative_to(ROOT) for file in (ROOT / "wmlab").rglob("*.py")}
+    come_with_it = {name for name in names if name.parts[1] in ("data", "notebooks")}
+    assert {name for name in names - come_with_it if name.suffix == ".py"} == code
+    files_of_folders = {ROOT / name.relative_to("wmlab") for name in come_with_it if name.suffix != ".py"}
+    assert files_of_folders == packed("data") | packed("notebooks")
 
 
 def packed(folder: str) -> set[Path]:
@@ -85,8 +78,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, copy / file)
-    build = f"from setuptools import build_meta; build_meta.build_wheel({str(target)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=copy, check=True, capture_output=True, text=True)
+    return built("build_wheel", copy, target)
+
+
+def built(way: str, clone: Path, target: Path) -> Path:
+    """What setuptools makes for pip, of a clone in one of its two ways."""
+    build = f"from setuptools import build_meta; build_meta.{way}({str(target)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True, text=True)
     (made,) = target.glob("wmlab-*.whl")
     return made
 
@@ -94,7 +92,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of nothing but the wheel, which sees the dependencies that are installed here."""
-    environment = tmp_path_factory.mktemp("environment")
+    return environment_of(wheel, tmp_path_factory.mktemp("environment"))
+
+
+def environment_of(wheel: Path, environment: Path) -> Path:
     venv.create(environment, symlinks=True)
     pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--quiet"]
     # pip sees its own environment too, whose wmlab it must leave alone.
@@ -105,6 +106,26 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # clone, which one of them names, is not seen.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     return environment
+
+
+def test_a_clone_installed_in_place_is_found_from_the_folder_that_contains_it(tmp_path: Path) -> None:
+    """As `pip install -e .` does it, which `make`, conda and Binder run: pip installs what `build_editable` makes."""
+    clone, target = tmp_path / "wmlab", tmp_path / "target"
+    clone.mkdir()
+    target.mkdir()
+    for name in ("wmlab", "data", "notebooks", "pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        (clone / name).symlink_to(ROOT / name)
+    environment = environment_of(built("build_editable", clone, target), tmp_path / "environment")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    asked = (
+        "import wmlab, wmlab.core.files as files; wmlab.Scenario.load('first_bounds');"
+        "print(wmlab.__file__, files.DATA.resolve(), files.NOTEBOOKS.resolve())"
+    )
+    wanted = f"{clone / 'wmlab' / '__init__.py'} {ROOT / 'data'} {ROOT / 'notebooks'}\n"
+    for folder in (tmp_path, elsewhere, clone):
+        done = run(environment, folder, ["python", "-c", asked])
+        assert (done.stdout, done.returncode) == (wanted, 0), done.stderr
 
 
 @pytest.fixture(scope="module")

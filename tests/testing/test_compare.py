@@ -7,12 +7,13 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import errors, given, settings
 
 import wmlab as wm
 from tests.repetitions import repetitions
 from tests.testing.mutants import MUTANTS, Silent, bounded
 from wmlab.core.errors import ModelError, WmlabError
+from wmlab.testing import compare
 from wmlab.testing.compare import DisagreementError, compare_with_rule, find_disagreement, first_difference
 from wmlab.testing.known_rules import RULES, History, Valve
 
@@ -131,25 +132,64 @@ def test_answers_may_be_tuples_and_numbers_of_numpy_and_true_is_no_number() -> N
     assert find_disagreement(Flags, "flink-valve", examples=200, shrink=False) is not None
 
 
-def test_a_machine_that_answers_at_random_is_refused() -> None:
+class Once:
+    """Answers wrongly one time only, whichever machine is asked: when so many answers have been given before."""
+
+    def __init__(self, answers_before: int) -> None:
+        self.left = answers_before
+
+    def __call__(self, bound):
+        outer, of = self, RULES["bounded"].start(bound)
+
+        class Machine:
+            def step(self, item):
+                outer.left -= 1
+                return 10**9 if outer.left == -1 else of.step(item)
+
+        return Machine()
+
+
+@pytest.mark.parametrize("shrink", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("answers_before", [0, 1, 12, 90])
+def test_a_machine_that_answers_one_history_in_two_ways_is_refused(
+    answers_before: int, seed: int, shrink: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever histories are drawn first."""
+    monkeypatch.setattr(compare, "_SEED", seed)
+    machine = Once(answers_before)
+    with pytest.raises(ModelError, match="Once answers one history in two ways"):
+        find_disagreement(machine, "bounded", examples=50, shrink=shrink)
+    assert machine.left < 0
+
+
+@pytest.mark.parametrize("in_a_group", [True, False])
+def test_it_is_refused_in_whatever_form_hypothesis_says_so(in_a_group: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that holds the difference is taken for the difference by `contextlib.suppress` of Python 3.12."""
+
+    class InGroup(ExceptionGroup, errors.Flaky):
+        pass
+
+    different = [compare._DiffersError()]
+
+    def given_that_ends(_: Any) -> Any:
+        def judge() -> None:
+            raise InGroup("flaky", different) if in_a_group else errors.Flaky("flaky")
+
+        return lambda _: judge
+
+    monkeypatch.setattr("hypothesis.given", given_that_ends)
+    monkeypatch.setattr("hypothesis.seed", lambda _: lambda judge: judge)
+    monkeypatch.setattr("hypothesis.settings", lambda **_: lambda judge: judge)
+    with pytest.raises(ModelError, match="Late answers one history in two ways"):
+        find_disagreement(Late, "bounded", examples=50)
+
+
+def test_a_machine_that_answers_at_random_differs() -> None:
     class Random(Late):
         def step(self, item):
             return random.SystemRandom().randrange(2**60)
 
-    class Once:
-        """Answers wrongly the first time only."""
-
-        asked = False
-
-        def __init__(self, bound):
-            self.of = RULES["bounded"].start(bound)
-
-        def step(self, item):
-            first, Once.asked = not Once.asked, True
-            return 10**9 if first else self.of.step(item)
-
-    with pytest.raises(ModelError, match="Once answers one history in two ways"):
-        find_disagreement(Once, "bounded", examples=50)
     assert find_disagreement(Random, "bounded", examples=50) is not None
 
 

@@ -109,8 +109,30 @@ class TimeForm:
         return 0 if self.origin is None else moment_of(self.origin)[0]
 
 
+_WEEKDAYS: Final = frozenset("aAuw")
+_DAY_DIRECTIVES: Final = (
+    *((frozenset("c"),), (frozenset("x"),)),
+    *((frozenset("Yy"), frozenset("bBm"), frozenset("d")), (frozenset("Yy"), frozenset("j"))),
+    *((frozenset("Yy"), frozenset("UW"), _WEEKDAYS), (frozenset("G"), frozenset("V"), _WEEKDAYS)),
+)
+"""The directives that give a day together: of each set one."""
+
+
+def _names_a_day(time_format: str) -> bool:
+    """Whether the directives of a format give a year and a day of it.
+
+    Python is not asked: of a day of the month without a year it warns, and from 3.15 on it refuses that.
+    """
+    directives = set(re.findall("%(.)", time_format, re.DOTALL))
+    if "d" in directives and not directives & set("GYy"):
+        return False
+    return any(all(directives & one_of for one_of in together) for together in _DAY_DIRECTIVES)
+
+
 def _gives_a_day(time_format: str) -> bool:
     """Whether the format is one, and a text in it says which day it is."""
+    if not _names_a_day(time_format):
+        return False
     days = [datetime(*day, 3, 49, 24) for day in ((2015, 7, 20), (2016, 7, 20), (2015, 8, 20), (2015, 7, 21))]
     moments = [_by_format(day.replace(tzinfo=UTC).strftime(time_format), time_format) for day in days]
     return None not in moments and len(set(moments)) == len(days)
@@ -355,7 +377,7 @@ def _by_format(text: str, time_format: str) -> int | None:
     try:
         moment = datetime.strptime(text, time_format)
         return (moment.replace(tzinfo=None) - _EPOCH - (moment.utcoffset() or timedelta())) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, re.error):  # the last of a directive that stands twice
         return None
 
 
