@@ -27,6 +27,7 @@ mkdir -p "$machine"
 log=$machine/run.log
 root=$machine/root
 mounted=''
+home=/srv
 
 # mount_at PLACE OPTIONS...: the last one first, so that they are unmounted in that order.
 mount_at() {
@@ -38,7 +39,7 @@ mount_at() {
 }
 
 end() {
-    for place in $mounted; do umount "$place" || umount --lazy "$place"; done
+    for place in $mounted; do umount --recursive "$place" || umount --lazy "$place"; done
     mounted=''
     [ -n "$keep" ] || rm -rf --one-file-system "$machine"
 }
@@ -55,20 +56,22 @@ mount_at /dev --rbind /dev --make-rslave
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 for settings in /etc/pip.conf /etc/xdg/pip "$HOME/.config/pip" "$HOME/.pip"; do
-    case $settings in "$HOME"/*) place=$root/root${settings#"$HOME"} ;; *) place=$root$settings ;; esac
+    case $settings in "$HOME"/*) place=$root$home${settings#"$HOME"} ;; *) place=$root$settings ;; esac
     [ ! -e "$settings" ] || { mkdir -p "$(dirname "$place")"; cp -RL "$settings" "$place"; }
 done
-for folder in $(python3 -m pip config list | grep -oE "(file://)?/[^ '\\]+" | sed 's,^file://,,' | sort -u); do
+# An index on disk names files beside its own folder, so all of /first/second is bound.
+for folder in $(python3 -m pip config list | grep -oE "(file://)?/[^ '\\\\]+" | sed 's,^file://,,' | cut -d/ -f1-3 | sort -u); do
+    case $folder in /etc/* | /usr/* | "$HOME"*) continue ;; esac
     [ ! -d "$folder" ] || mount_at "$folder" --bind -o ro "$folder"
 done
 
-git clone --quiet --no-hardlinks . "$root/root/wmlab"
-set -- HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+git clone --quiet --no-hardlinks . "$root$home/wmlab"
+set -- "HOME=$home" LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 for name in $(env | sed -n 's/^\(PIP_[A-Z_]*\|[A-Z_]*CERT[A-Z_]*\|[A-Z_]*CA_BUNDLE\|[A-Za-z]*_[Pp][Rr][Oo][Xx][Yy]\)=.*/\1/p'); do
     set -- "$@" "$name=$(printenv "$name")"
 done
 code=0
-chroot "$root" env -i "$@" sh -c "cd /root/wmlab && ${FRESH_COMMAND:-make test}" >>"$log" 2>&1 || code=$?
+chroot "$root" env -i "$@" sh -c "cd $home/wmlab && ${FRESH_COMMAND:-make test}" >>"$log" 2>&1 || code=$?
 chroot "$root" sh -c '. /etc/os-release; echo "$PRETTY_NAME"; python3 --version; java -version 2>&1 | sed -n 1p'
 grep -E '^(=+ .* =+|FAILED|ERROR|make: )' "$log" | grep -vE 'test session starts|warnings summary|short test summary' || tail -n 20 "$log"
 say "It ended with $code.${keep:+ All that it said: $log}"
