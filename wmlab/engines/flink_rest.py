@@ -32,6 +32,8 @@ _REMEDY: Final = "give one such as http://localhost:8081."
 SCHEMES: Final = ("http://", "https://")
 BROKE_OFF: Final = "broke_off"
 """The key of the first line that says why no more polls follow."""
+SETTINGS: Final = "settings"
+"""The key of the first line that has the settings that Flink was asked for."""
 
 Asked = Callable[[str], Any]
 """Gives the JSON, or the text, at a path of an HTTP interface."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +17,14 @@ from wmlab.core.files import as_path, read_text
 from wmlab.core.times import moment_ms
 from wmlab.core.words import listed, shown
 from wmlab.engines.collected import lines_of, samples_of_text
+from wmlab.engines.flink_rest import SETTINGS
 from wmlab.engines.tables import Engine, Line, innermost_reason, only_id
 
 _MOST_BYTES: Final = 256 * 2**20
 """How large a file of lines may be."""
 _HEADER: Final = "wmlab engine log"
 """The key of the line with which a kept log of Spark begins."""
-_OF_HEADER: Final = ("until_ms", "waits", "state", "exception")
+_OF_HEADER: Final = ("until_ms", "waits", "state", "exception", "settings")
 _EVENTS: Final = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
 """How the events of queries begin in Spark's event log."""
 _COMPRESSED: Final = {".zstd": "zstd", ".zst": "zstd", ".lz4": "lz4", ".gz": "gzip"}
@@ -42,6 +43,12 @@ class Lines:
     waits: bool | None = None
     state: str | None = None
     exception: str | None = None
+    settings: Mapping[str, str] | None = None
+
+    @property
+    def settings_known(self) -> Mapping[str, str]:
+        """The settings that were asked for; those of Flink are in its first line."""
+        return (self.lines[0].get(SETTINGS) if self.engine == "flink" else self.settings) or {}
 
     def text(self) -> str:
         """The lines as a file has them."""
