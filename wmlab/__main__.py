@@ -388,8 +388,6 @@ def _told(log: EngineLog, explanation: JobExplanation, options: argparse.Namespa
         print(explanation.to_json(), end="")
     else:
         print(log, explanation, sep="\n")
-        for evidence in explanation.evidence:
-            print(f"  {evidence}")
         print(log.advise(options.at_ms), *filter(None, [late]), sep="\n")
     verdict = "held" if late else explanation.verdict
     return max((verdict, explanation.verdict), key=wm.engine.SEVERITY.index)

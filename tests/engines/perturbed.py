@@ -95,7 +95,7 @@ def _reversed(header: Line, polls: Sequence[Line]) -> list[Line]:
 
 
 def _renamed(lines: Sequence[Any]) -> list[Line]:
-    """Jobs of the DataStream API have names that somebody chose: others take their place, but for those of the truth."""
+    """Jobs of the DataStream API have names that somebody chose: others take the place of some."""
     if any("]:" in node.get("description", "") for node in lines[0]["plan"]["nodes"]):
         return []
     text = json.dumps(list(lines))
@@ -134,7 +134,11 @@ def swapped(run: str) -> tuple[EngineLog, str, str] | None:
 
     With the names that have to change places in the answer; None unless there are two sources of different names.
     """
-    text = gzip.decompress(file_of(run).read_bytes()).decode() if file_of(run).suffix == ".gz" else file_of(run).read_text()
+    text = (
+        gzip.decompress(file_of(run).read_bytes()).decode()
+        if file_of(run).suffix == ".gz"
+        else file_of(run).read_text()
+    )
     header = json.loads(text.partition("\n")[0])
     names = [title_of(vertex["name"]) for vertex in header.get("vertices", ()) if vertex["name"].startswith("Source: ")]
     chosen = [_OWN_NAME.match(name) for name in names]

@@ -78,7 +78,8 @@ def test_without_a_plan_no_input_is_blamed_for_sure(run: str) -> None:
 def test_a_mutant_that_is_sure_of_what_only_fits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oracle of this file is no ornament: with every way taken for a proof it objects in many runs."""
     rows = {
-        name: replace(row, ways=tuple(replace(way, proves=True) for way in row.ways)) for name, row in causes.CAUSES.items()
+        name: replace(row, ways=tuple(replace(way, proves=True) for way in row.ways))
+        for name, row in causes.CAUSES.items()
     }
     monkeypatch.setattr(causes, "CAUSES", rows)
     wrong = [

@@ -76,7 +76,9 @@ _KEPT: Final = {
     "flink/stock_source_aligned": _truth("held", f"{_BEHIND} | paused by alignment", "old numbers"),
     "flink/no_watermark": _truth("held", "source without watermark", "orders"),
     "flink/watermark_strategy": _HEALTHY,
-    "flink/undeclared": _truth("held", "source without watermark | no row reaches the watermark", "orders[1]", "Calc[2]"),
+    "flink/undeclared": _truth(
+        "held", "source without watermark | no row reaches the watermark", "orders[1]", "Calc[2]"
+    ),
     "flink/declared": _HEALTHY,
     "flink/time_zone_utc": _HEALTHY,
     "spark/healthy": _SPARK_FINE,
@@ -132,7 +134,9 @@ _FURTHER: Final = {
     "flink3/f26_async_hangs": _truth("held", "operator does not pass it on", "lookup, subtask 0"),
     "flink3/f28b_async_unordered_hangs": _truth("held", "operator does not pass it on", "lookup, subtask 0"),
     "flink3/f36_times_uptime": _truth("held | no fault", "times not since 1970", "orders"),
-    "flink3/f37_hour_interval_join_then_window": _truth("held | no fault", "operator sends it later", "IntervalJoin[9]"),
+    "flink3/f37_hour_interval_join_then_window": _truth(
+        "held | no fault", "operator sends it later", "IntervalJoin[9]"
+    ),
     "flink3/f40_nanos": _truth("no fault", "unit of time", "orders"),
     "flink3/f42_single_half_speed": _truth("held", "source falls behind", "orders"),
     "flink3/f50_healthy_assigner_behind_shuffle": _HEALTHY,
@@ -197,7 +201,7 @@ def _is_wrong(truth: Truth, answer: wm.engine.JobExplanation, also: frozenset[st
 
 
 def problem_at_end(run: str, answer: wm.engine.JobExplanation) -> str | None:
-    """What is wrong in the answer at the end of a log: its verdict, its cause, or that the right one is not among all."""
+    """What is wrong in the answer at the end of a log: its verdict, or that the right cause is not in it."""
     truth = RUNS[run]
     if answer.verdict not in truth.verdicts:
         return f"the verdict is {answer.verdict}"

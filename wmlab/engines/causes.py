@@ -13,7 +13,8 @@ from typing import Final, Literal
 
 from wmlab.core.facts import Facts
 from wmlab.engines.facts import LABELS, Fact, Table, holds
-from wmlab.engines.spark_facts import NO_DATA, POLICY
+from wmlab.engines.flink_rest import IDLE_TIMEOUT, INTERVAL
+from wmlab.engines.spark_query import NO_DATA, POLICY
 from wmlab.engines.verdicts import Verdict
 
 Certainty = Literal["sure", "candidates"]
@@ -80,7 +81,7 @@ _NOT_STARTED: Final = ("of SQL", "of Spark")
 _IDLENESS: Final = (
     Advice("withIdleness", "Duration.ofSeconds(30), in its WatermarkStrategy", unless=(*_NOT_STARTED, "idle")),
     Advice("scan.watermark.idle-timeout", "'30 s', for the table of that source", ("made in scan",), ("idle",)),
-    Advice("table.exec.source.idle-timeout", "'30 s', for all sources of the job", ("of SQL",), ("idle",)),
+    Advice(IDLE_TIMEOUT, "'30 s', for all sources of the job", ("of SQL",), ("idle", "idle timeout set")),
 )
 _ALIGNMENT: Final = (
     Advice(
@@ -215,7 +216,10 @@ _ROWS: Final = (
         ),
         "A row of {holder} with a newer event time, its end, or an idle timeout would release it.",
         "{holder} has no new rows in the broker",
-        (*_IDLENESS, Advice(POLICY, "max, if rows of the slower source may be dropped", ("of Spark",), ("policy max",))),
+        (
+            *_IDLENESS,
+            Advice(POLICY, "max, if rows of the slower source may be dropped", ("of Spark",), ("policy max",)),
+        ),
     ),
     Cause(
         "no row reaches the watermark",
@@ -249,9 +253,9 @@ _ROWS: Final = (
             Way(_HELD, ("reads without", "no interval"), ("other has one", "undeclared", "rows end")),
             Way(_HELD, ("reads without",), ("other has one", "undeclared", "rows end")),
         ),
-        "Set pipeline.auto-watermark-interval to 200 ms.",
-        "pipeline.auto-watermark-interval is 0 for this job, or longer than it has run",
-        (Advice("pipeline.auto-watermark-interval", "200 ms"),),
+        f"Set {INTERVAL} to 200 ms.",
+        f"{INTERVAL} is 0 for this job, or longer than it has run",
+        (Advice(INTERVAL, "200 ms"),),
     ),
     Cause(
         "no batches without rows",
@@ -320,9 +324,20 @@ _ROWS: Final = (
     Cause(
         "delay larger than needed",
         (
-            Way(_HELD, ("delay explains", "far"), ("operator stands", "operator later", "not arrived", "grows"), proves=True),
+            Way(
+                _HELD,
+                ("delay explains", "far"),
+                ("operator stands", "operator later", "not arrived", "grows"),
+                proves=True,
+            ),
             Way(_HELD, ("far", "needed less"), ("several sources",), proves=True, says="needed less"),
             Way(_HELD, ("newer rows", "new run"), says="new run"),
+            Way(
+                _HELD,
+                ("far", "several sources", "longest delay", "of Spark"),
+                ("newer rows", "distance grows"),
+                says="longest delay",
+            ),
             Way(_HELD, ("source behind",), ("delay stated", "gap changes", "unit")),
             Way(
                 _HELD,
@@ -385,7 +400,13 @@ _ROWS: Final = (
     Cause(
         "delay smaller than the lateness",
         (
-            Way(_LOST, ("late", "needed more"), ("jumped", "several sources", "one far ahead"), proves=True, says="needed more"),
+            Way(
+                _LOST,
+                ("late", "needed more"),
+                ("jumped", "several sources", "one far ahead"),
+                proves=True,
+                says="needed more",
+            ),
             Way(_LOST, ("late",), ("jumped, then lost", "stands ahead")),
         ),
         "A longer delay keeps them, and all windows wait for it; if they are of one device, mend its clock.",
@@ -416,7 +437,10 @@ _ROWS: Final = (
     ),
     Cause(
         "state is not freed",
-        (Way(_OPEN, ("keeps all",), _NO_CLOCK),),
+        (
+            Way(_OPEN, ("keeps all", "another column"), _NO_CLOCK, says="another column"),
+            Way(_OPEN, ("keeps all",), _NO_CLOCK),
+        ),
         "Compare the column of withWatermark with that of the window, join or deduplication.",
         "the state has another column than that of withWatermark",
     ),
@@ -472,7 +496,9 @@ class Candidate:
         return ", ".join(map(str, name)) if isinstance(name, tuple) else None if name is None else str(name)
 
 
-def candidates(table: Table, verdict: Verdict, because: Sequence[str], *, has_plan: bool = True) -> tuple[Certainty, tuple[Candidate, ...]]:
+def candidates(
+    table: Table, verdict: Verdict, because: Sequence[str], *, has_plan: bool = True
+) -> tuple[Certainty, tuple[Candidate, ...]]:
     """The causes that fit the facts under a verdict: those that are proved, or else all, the most specific one first.
 
     A proof needs to know who reads whom. Without any cause, one candidate says what the verdict rests on.

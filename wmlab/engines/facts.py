@@ -1,4 +1,4 @@
-"""The facts of a job: what follows by arithmetic from what its engine has reported, each with the metrics that it reads.
+"""The facts of a job: what follows by arithmetic from what its engine reported, each with the metrics that it reads.
 
 A fact holds, does not hold, or is not known, since a metric of it was not reported. It names no cause: `verdicts` and
 `causes` read the facts. `flink_facts` and `spark_facts` have one small function for each, of the fact's name.
@@ -42,7 +42,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "far": ("it is {behind} behind, {change} of it since the log began", "currentInputWatermark; eventTime"),
     "grows": ("it is {behind} behind the clock, and {change} of that have come in the log", "currentInputWatermark"),
     "distance changes": ("its distance to the clock changes in the log", "currentInputWatermark"),
-    "late": ("{rows} rows or groups were dropped as late in the log", "numLateRecordsDropped; numRowsDroppedByWatermark"),
+    "late": (
+        "{rows} rows or groups were dropped as late in the log",
+        "numLateRecordsDropped; numRowsDroppedByWatermark",
+    ),
     # What holds it: an operator.
     "operator stands": (
         "{holder} has got {got}, and sends {sent} all the while: {rows} rows in, {rows_out} out",
@@ -111,7 +114,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "beyond reported": ("the watermark is {behind} later than every reported row", "eventTime"),
     "one far ahead": ("a batch had a row {behind} ahead of the others", "eventTime.min, eventTime.max"),
     "jumped last": ("the last batch with rows has raised it by {behind}", "eventTime"),
-    "keeps all": ("no row has left the state, {rows} by now, while it rose by {behind}", "numRowsRemoved, numRowsTotal"),
+    "keeps all": (
+        "no row has left the state, {rows} by now, while it rose by {behind}",
+        "numRowsRemoved, numRowsTotal",
+    ),
     "join before": ("the query has a join and another operator with state", "operatorName"),
     "frees rows": ("rows have left the state before the watermark has risen by its distance", "numRowsRemoved"),
     "needed less": ("the delay is {delay}, and no row needed more than {needed}", "eventTime.min, eventTime.max"),
@@ -122,6 +128,9 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "null times": ("a batch of {holder} alone reports 1970 for its times, as of nulls", "eventTime"),
     "new run": ("it was started again at {since}, and has stood since", "runId"),
     "steady drops": ("rows are dropped in batch after batch", "numRowsDroppedByWatermark"),
+    "idle timeout set": ("table.exec.source.idle-timeout is set in the configuration", "jobmanager/config"),
+    "longest delay": ("the plan has a delay of {delay}, which explains the distance", "plan of the query"),
+    "another column": ("the plan has a state of {holder}, which has no watermark", "plan of the query"),
     "policy max": ("multipleWatermarkPolicy of its session is max", "session"),
     "policy min": ("multipleWatermarkPolicy of its session is min", "session"),
     "no-data off": ("noDataMicroBatches of its session is off", "session"),

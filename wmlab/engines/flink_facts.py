@@ -1,4 +1,4 @@
-"""The facts of a Flink job, one small function for each: what holds the watermark, and what the plan and the values say.
+"""The facts of a Flink job, one small function each: what holds the watermark, and what plan and values say.
 
 How late rows are is not in Flink's metrics, nor what a source of the DataStream API has as its strategy.
 """
@@ -25,6 +25,7 @@ from wmlab.engines.facts import (
     need,
     unit_of,
 )
+from wmlab.engines.flink_rest import IDLE_TIMEOUT, INTERVAL
 from wmlab.engines.flink_view import LEVELS, Level, Part, View, kept_ms
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, same_since, smallest, time_of, title_of
 from wmlab.engines.tables import NONE_YET
@@ -43,8 +44,12 @@ _LOCAL_TIME: Final = re.compile(r"LOCALTIMESTAMP\(\) AS (\w+)(?=.*rowtime=\[\1\]
 _IS_DECLARED: Final = re.compile(r"WatermarkAssigner\(|watermark=\[")
 _OF_SQL: Final = re.compile(r"\[\d+\]:\w+\(")
 _RUNNING: Final = (None, "RUNNING", "CREATED", "INITIALIZING", "RECONCILING")
-_STATES: Final = {"failed": ("FAILED", "FAILING"), "cancelled": ("CANCELED", "CANCELLING"), "restarting": ("RESTARTING",)}
-_NO_INTERVAL: Final = re.compile(r"0+ *(ms|s|min|h|d)?")
+_STATES: Final = {
+    "failed": ("FAILED", "FAILING"),
+    "cancelled": ("CANCELED", "CANCELLING"),
+    "restarting": ("RESTARTING",),
+}
+_ZERO: Final = re.compile(r" *0+ *(ms|s|min|h|d)? *")
 fact: Final = Functions[View]()
 
 
@@ -178,7 +183,11 @@ def _of_keeper(view: View, *, moves: bool) -> Found:
     sent = [(at.at_ms, s.sent_ms) for at in instance.moments for s in at.steps if s.operator == step.operator]
     if (view.job.at_ms - same_since(sent) < STANDS_MS) != moves:
         return False
-    values = {"holder": f"{step.operator}, subtask {instance.subtask}", "got": step.got_ms, "sent": time_of(step.sent_ms)}
+    values = {
+        "holder": f"{step.operator}, subtask {instance.subtask}",
+        "got": step.got_ms,
+        "sent": time_of(step.sent_ms),
+    }
     return values | {"rows": step.records_in, "rows_out": step.records_out, "behind": kept_ms(step)}
 
 
@@ -548,5 +557,9 @@ fact("ahead")(partial(_ahead, stands=False))
 
 @fact("no interval")
 def _(view: View) -> Found:
-    interval = view.job.settings.get("pipeline.auto-watermark-interval")
-    return bool(_NO_INTERVAL.fullmatch(need(interval).strip()))
+    return bool(_ZERO.fullmatch(need(view.job.settings.get(INTERVAL))))
+
+
+@fact("idle timeout set")
+def _(view: View) -> Found:
+    return not _ZERO.fullmatch(need(view.job.settings.get(IDLE_TIMEOUT)))

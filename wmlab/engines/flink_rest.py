@@ -35,6 +35,9 @@ BROKE_OFF: Final = "broke_off"
 SETTINGS: Final = "settings"
 """The key of the first line that has the settings that Flink was asked for."""
 
+INTERVAL: Final = "pipeline.auto-watermark-interval"
+IDLE_TIMEOUT: Final = "table.exec.source.idle-timeout"
+
 Asked = Callable[[str], Any]
 """Gives the JSON, or the text, at a path of an HTTP interface."""
 
@@ -101,6 +104,7 @@ def poll(address: Address, *, job: str | None = None, polls: int = 40, every_ms:
         "job": {key: detail.get(key) for key in ("jid", "name", "state", "start-time")},
         "vertices": [{key: vertex[key] for key in ("id", "name", "parallelism")} for vertex in detail["vertices"]],
         "plan": plan,
+        SETTINGS: _settings(ask, chosen),
     }
     lines: list[Line] = []
     begun = time.monotonic()
@@ -123,6 +127,22 @@ def poll_again(address: Address, lines: Sequence[Line]) -> tuple[Line, ...]:
     with ThreadPoolExecutor(max_workers=4) as workers:
         new = _poll(asker(address), header["job"]["jid"], workers)
     return (header, *polls[1 - _MOST_KEPT :], new)
+
+
+def _settings(ask: Asked, job: str) -> dict[str, str]:
+    """The settings of watermarks, where the cluster's configuration or the job's has them, the job's above all.
+
+    What a job sets in its program is in neither. A Flink without such a page says nothing.
+    """
+    known: dict[str, str] = {}
+    for path in ("/jobmanager/config", f"/jobs/{job}/jobmanager/config", f"/jobs/{job}/config"):
+        try:
+            answer = ask(path)
+            pairs = answer if isinstance(answer, list) else answer["execution-config"]["user-config"].items()
+            known |= dict((each["key"], each["value"]) if isinstance(each, dict) else each for each in pairs)
+        except (EngineError, LookupError, TypeError, AttributeError):
+            continue
+    return {name: str(known[name]) for name in (INTERVAL, IDLE_TIMEOUT) if name in known}
 
 
 def _poll(ask: Asked, job: str, workers: ThreadPoolExecutor) -> Line:

@@ -128,7 +128,7 @@ class View:
         return None, None, []
 
     def _keeps(self, instance: Instance, step: Step) -> bool:
-        """Whether an operator has sent nothing more for long though it has got more, or sends it far later than it gets.
+        """Whether an operator has sent nothing more for long though it has got more, or sends it far later.
 
         Both are of one report, so that no metric is older than the other one. What is itself far from the clock when
         the operator gets it is held further up.
@@ -184,6 +184,7 @@ class View:
         return f"subtask{'s' * (len(numbers) > 1)} {listed(numbers)} of {first.source}"
 
     def part(self, name: str, instances: Sequence[Instance]) -> Part:
+        """Some subtasks as one part, with the smallest of their watermarks at each poll."""
         moments = [(at.at_ms, [each.since(at.at_ms)[0] for each in instances]) for at in instances[0].moments]
         marks = ((at_ms, smallest(map(self.sent, instances, many))) for at_ms, many in moments)
         return Part(name, tuple(marks), tuple(instances))
@@ -234,7 +235,10 @@ class View:
         An operator with two inputs reports now what it has got, now what it has sent, which a join keeps back.
         """
         of_holder = self.holding.marks if self.holding else ()
-        known = [[(at, at - mark) for at, mark in marks if mark is not None and mark != NONE_YET] for marks in (of_holder, self.job.watermarks)]
+        known = [
+            [(at, at - mark) for at, mark in marks if mark is not None and mark != NONE_YET]
+            for marks in (of_holder, self.job.watermarks)
+        ]
         return known[0] or known[1]
 
 

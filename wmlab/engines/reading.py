@@ -18,6 +18,7 @@ from wmlab.core.times import moment_ms
 from wmlab.core.words import listed, shown
 from wmlab.engines.collected import lines_of, samples_of_text
 from wmlab.engines.flink_rest import SETTINGS
+from wmlab.engines.spark_query import settings_of
 from wmlab.engines.tables import Engine, Line, innermost_reason, only_id
 
 _MOST_BYTES: Final = 256 * 2**20
@@ -177,6 +178,7 @@ def _state_of(query: Any) -> dict[str, Any]:
         "waits": bool(query.isActive and not status["isDataAvailable"] and not status["isTriggerActive"]),
         "state": "RUNNING" if query.isActive else "ENDED" if wrong is None else "FAILED",
         "exception": None if wrong is None else innermost_reason(str(wrong)),
+        "settings": settings_of(query) if query.isActive else None,
     }
 
 

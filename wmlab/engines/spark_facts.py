@@ -6,15 +6,18 @@ watermark that changes in a batch comes from the newest row of the previous batc
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from wmlab.core.words import DAY_MS, SECOND_MS
+from wmlab.core.facts import Value
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from wmlab.engines.facts import FAR_MS, Found, Functions, Table, late_since, need, unit_of
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
+from wmlab.engines.spark_query import NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
 from wmlab.engines.tables import NONE_YET
 
 _MANY: Final = 10
@@ -27,10 +30,6 @@ _ENOUGH_BATCHES: Final = 5
 """From so many batches with rows on their lateness says something about the delay that they need."""
 _FRESH_MS: Final = 5 * SECOND_MS
 _YEARS_MS: Final = 5 * 365 * DAY_MS
-POLICY: Final = "spark.sql.streaming.multipleWatermarkPolicy"
-NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
-WATERMARKS: Final = "watermarks"
-"""What of the plan is kept as a setting: how many sources have a watermark."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,9 @@ class Batches:
     def read_by(self, batch: Moment) -> list[str]:
         """The sources of which a batch had rows."""
         index = self.every.index(batch)
-        counts = [(e.source, e.moments[index].records, e.moments[index - 1].records if index else 0) for e in self.job.sources]
+        counts = [
+            (e.source, e.moments[index].records, e.moments[index - 1].records if index else 0) for e in self.job.sources
+        ]
         return [source for source, now, before in counts if now != before]
 
     @cached_property
@@ -263,7 +264,11 @@ def _(batches: Batches) -> Found:
     if not batches.silent or not _newer_rows(batches):
         return False
     names = tuple(each.source for each in batches.silent)
-    return {"holder": names, "rows": sum(each.last.records or 0 for each in batches.silent), "since": batches.held_from_ms}
+    return {
+        "holder": names,
+        "rows": sum(each.last.records or 0 for each in batches.silent),
+        "since": batches.held_from_ms,
+    }
 
 
 @fact("new run")
@@ -287,13 +292,13 @@ def _(batches: Batches) -> Found:
 @fact("alone behind")
 def _(batches: Batches) -> Found:
     """A batch with rows of one source alone reports the event times of that source."""
-    newest, found = 0, False
+    newest, found = 0, dict[str, Value]()
     for each, _, high in batches.timed:
         read = batches.read_by(each)
         if len(read) == 1 < len(batches.job.sources) and newest - high >= FAR_MS:
             found = {"holder": read[0], "behind": newest - high}
         newest = max(newest, high)
-    return found
+    return found or False
 
 
 @fact("far")
@@ -310,7 +315,11 @@ def _needed_less(batches: Batches) -> Found:
     if len(batches.with_rows) < _ENOUGH_BATCHES:
         return False
     least_ms = _MANY * max(batches.needed_ms, batches.usual_step_ms, SECOND_MS)
-    return batches.delay_ms >= least_ms and {"holder": "the delay", "delay": batches.delay_ms, "needed": batches.needed_ms}
+    return batches.delay_ms >= least_ms and {
+        "holder": "the delay",
+        "delay": batches.delay_ms,
+        "needed": batches.needed_ms,
+    }
 
 
 @fact("needed more")
@@ -517,6 +526,30 @@ def _(batches: Batches) -> Found:
     return need(batches.job.settings.get(NO_DATA)).lower() == "false"
 
 
+def _planned_ms(batches: Batches) -> list[int]:
+    """The delay of each watermark of the plan."""
+    texts = need(batches.job.settings.get(WATERMARKS)).split(", ")
+    return [sum(int(n) * _UNITS_MS[unit] for n, unit in _INTERVAL.findall(text)) for text in texts]
+
+
 @fact("all declare")
 def _(batches: Batches) -> Found:
-    return int(need(batches.job.settings.get(WATERMARKS))) == len(batches.job.sources)
+    return len(_planned_ms(batches)) == len(batches.job.sources)
+
+
+@fact("longest delay")
+def _(batches: Batches) -> Found:
+    """The watermark is as far behind the newest row as the longest delay of the plan is, within a step or the limit."""
+    delay_ms = max(_planned_ms(batches))
+    rest_ms = abs(batches.delay_ms - delay_ms)
+    return delay_ms > FAR_MS and rest_ms <= FAR_MS and {"holder": "the longest delay", "delay": delay_ms}
+
+
+_INTERVAL: Final = re.compile(r"(\d+) (day|hour|minute|second)")
+_UNITS_MS: Final = {"day": DAY_MS, "hour": HOUR_MS, "minute": MINUTE_MS, "second": SECOND_MS}
+
+
+@fact("another column")
+def _(batches: Batches) -> Found:
+    columns = need(batches.job.settings.get(WITHOUT_WATERMARK))
+    return bool(columns) and {"holder": columns}
