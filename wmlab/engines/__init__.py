@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wmlab.engines.api import spark as spark
     from wmlab.engines.causes import CAUSES as CAUSES
     from wmlab.engines.flink_rest import is_address as is_address
+    from wmlab.engines.reading import queries_in as queries_in
     from wmlab.engines.tables import ENGINE_TABLE as ENGINE_TABLE
     from wmlab.engines.verdicts import SEVERITY as SEVERITY
     from wmlab.engines.watching import answers_of as answers_of

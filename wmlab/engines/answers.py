@@ -103,7 +103,8 @@ class JobExplanation(FactAnswer):
     @property
     def lines(self) -> tuple[str, ...]:
         """The headline, the facts that the verdict rests on, the causes, and the other sinks of the plan."""
-        because = [f"Because: {each}." for each in self.because]
+        said = {each.what for each in self.candidates}
+        because = [f"Because: {each}." for each in self.because if each.what not in said]
         causes = [_told(each, self.certainty) for each in self.candidates]
         ends = [f"Another end: {each.sentence}" for each in self.others]
         return tuple(zone_once_in(filter(None, (self.headline, *because, *causes, *ends, self.note))))

@@ -97,7 +97,9 @@ _ALIGNMENT: Final = (
         ("aligned",),
     ),
 )
-_LONGER: Final = Advice("withWatermark", "a delay of {needed} or more instead of {delay}", ("needed more",))
+_LONGER: Final = Advice(
+    "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed more",), ("one far ahead",)
+)
 _SHORTER: Final = Advice(
     "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed less",), ("several sources",)
 )
@@ -106,12 +108,6 @@ _ROWS: Final = (
     Cause("failed", (Way(_RUNS, ("failed",), proves=True),), "Repair that, and start it again from its checkpoint."),
     Cause("cancelled", (Way(_RUNS, ("cancelled",), proves=True),), "Start it again from a savepoint or checkpoint."),
     Cause("restarting", (Way(_RUNS, ("restarting",), proves=True),), "See its exceptions."),
-    Cause(
-        "not running",
-        (Way(_RUNS, ("not running",), proves=True), Way(_OPEN, ("may have ended",))),
-        "Start it again from its checkpoint, if it should run.",
-        "query.isActive is false",
-    ),
     Cause(
         "restarts",
         (Way(_HELD, ("restarted",), proves=True),),
@@ -302,7 +298,7 @@ _ROWS: Final = (
             Way(_HELD, ("split behind",), ("unit",)),
             Way(_HELD, ("subtask behind",), ("split behind", "unit")),
             Way(_HELD, ("source behind", "gap changes"), ("delay explains", "unit")),
-            Way(_HELD, ("source behind",), ("delay explains", "unit")),
+            Way(_HELD, ("source behind", "several sources"), ("delay explains", "unit")),
             Way(_HELD, ("far", "several sources", "frees rows"), ("newer rows",)),
             Way(_HELD, ("far", "several sources", "of Spark"), ("newer rows", "distance grows")),
             Way(_HELD, ("far",), (*_BEHIND, *_STUCK, *_KEPT, *_NO_CLOCK, "delay explains", "grows", "of Spark")),
@@ -346,7 +342,7 @@ _ROWS: Final = (
             ),
             Way(
                 _HELD,
-                ("far", "several sources", "keeps all"),
+                ("far", "several sources", "keeps all", "of Spark"),
                 ("newer rows", "distance grows"),
             ),
             Way(
@@ -419,7 +415,7 @@ _ROWS: Final = (
         "Check the clock of their writer, and the time zone of the column.",
         "a row of {holder} that is written now has a time of the future",
     ),
-    Cause("ended", (Way(_FINE, ("source ended",), ("late",), proves=True),), "Nothing is needed."),
+    Cause("ended", (Way(_FINE, ("source ended",), proves=True),), "Nothing is needed."),
     Cause(
         "no fault",
         (
@@ -452,6 +448,12 @@ _ROWS: Final = (
         ),
         "A newer row of each source would release it; see in the broker, or ask again later.",
         "the sources have no new rows",
+    ),
+    Cause(
+        "not running",
+        (Way(_RUNS, ("not running",), proves=True), Way(_OPEN, ("may have ended",))),
+        "Start it again from its checkpoint, if it should run.",
+        "query.isActive is false",
     ),
 )
 CAUSES: Final = {row.name: row for row in _ROWS}

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,15 +111,16 @@ def _text(file: Path) -> str:
 def _of_events(events: Iterable[Line], query: str | None, where: str) -> Lines:
     """The progress of one query in an event log, and how it ended."""
     own = [event for event in events if str(event.get("Event")).startswith(_EVENTS)]
-    names = {str(e["id"]): e.get("name") for e in own if "name" in e}
-    reported: dict[str, list[Line]] = {}
+    starts = {str(event["id"]): event for event in own if "name" in event}
+    reported: dict[str, list[Line]] = {key: [] for key in starts}
     for event in own:
         if "progress" in event:
             reported.setdefault(str(event["progress"]["id"]), []).append(event["progress"])
-    fitting = [key for key in reported if query in (None, key, names.get(key))]
-    offered = (f"{names.get(key) or 'without a name'} ({key})" for key in reported)
+    names = {key: starts.get(key, {}).get("name") for key in reported}
+    fitting = [key for key in reported if query in (None, key, names[key])]
+    offered = (f"{names[key] or 'without a name'} ({key})" for key in reported)
     chosen = only_id(fitting, f"such queries in {where}", offered)
-    lines = reported[chosen]
+    lines = reported[chosen] or [_no_batch(starts[chosen])]
     ends = [e for e in own if "progress" not in e and "name" not in e and str(e.get("id")) == chosen]
     ends = [e for e in ends if e.get("runId") == lines[-1].get("runId") and "exception" in e]
     last_ms = moment_ms(lines[-1]["timestamp"]) + int((lines[-1].get("durationMs") or {}).get("triggerExecution") or 0)
@@ -126,6 +128,22 @@ def _of_events(events: Iterable[Line], query: str | None, where: str) -> Lines:
         return Lines("spark", tuple(lines), until_ms=last_ms)
     wrong = ends[-1]["exception"]
     return Lines("spark", tuple(lines), last_ms, False, "FAILED" if wrong else "ENDED", innermost_reason(wrong))
+
+
+def queries_in(path: str | Path) -> list[str]:
+    """The ids of the queries in an event log of Spark; none for any other file."""
+    try:
+        text = _text(as_path(path, EngineError))
+        events = [json.loads(line) for line in text.splitlines() if _EVENTS in line]
+    except (OSError, ValueError):
+        return []
+    return list(dict.fromkeys(str(event["id"]) for event in events if "name" in event))
+
+
+def _no_batch(started: Mapping[str, Any]) -> Line:
+    """A progress without anything, for a query that has ended before its first batch had."""
+    known = {name: started.get(name) for name in ("id", "name", "runId", "timestamp")}
+    return {**known, "batchId": 0, "sources": [], "stateOperators": [], "sink": {}}
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:
@@ -165,6 +183,9 @@ def progress_of(offered: Any) -> Lines:
             remedy="give query, query.recentProgress, or a file with one progress a line.",
         )
     lines = [_plain(batch) for batch in batches]
+    if not lines and known.get("state") in ("FAILED", "ENDED"):
+        at = datetime.fromtimestamp(known["until_ms"] / 1_000, UTC).isoformat(timespec="milliseconds")
+        lines = [_no_batch({"id": str(offered.id), "name": offered.name, "timestamp": at})]
     if not lines:
         raise EngineError("the query has reported no batch yet.", remedy="wait for its first batch, then ask again.")
     return Lines("spark", _one_query(lines), **known)

@@ -37,7 +37,8 @@ def settings_of(query: Any) -> dict[str, str]:
 def of_plan(text: str) -> dict[str, str]:
     """What the text of a plan says: each watermark with its delay, and the columns of a state that have none.
 
-    >>> of_plan("== Analyzed Logical Plan ==\\n~Aggregate [day#2], []\\n~EventTimeWatermark 5c, ts#0: timestamp, 1 hours")
+    >>> plan = "== Analyzed Logical Plan ==\\n~Aggregate [day#2], []\\n~EventTimeWatermark 5c, ts#0: timestamp, 1 hours"
+    >>> of_plan(plan)
     {'watermarks of the plan': 'ts 1 hours', 'state without watermark': 'day'}
     """
     analyzed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from wmlab.core.errors import EngineError
+from wmlab.core.errors import UnknownJobError
 from wmlab.core.schemas import FLAG, LONG, REAL, TEXT, column, table
 from wmlab.core.times import moment_ms
 from wmlab.core.words import CALENDAR_MS, CALENDAR_YEARS, listed
@@ -66,7 +66,7 @@ Spark."""
 QUERY: Final = "query"
 """The task of a Spark query's own watermark."""
 NONE_YET: Final = -(2**63)
-"""The watermark of whoever reports that there has been none; null is one that was not reported."""
+"""The watermark of what reports that there has been none; null is one that was not reported."""
 _END_OF_TIME: Final = 2**63 - 1
 _SHARES: Final = {
     "idle_share": "idleTimeMsPerSecond",
@@ -239,18 +239,23 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
 
 
 def only_id(ids: Sequence[str], what: str, offered: Iterable[str]) -> str:
-    """The id of the one job or query that fits; raises `EngineError`, which names those that are offered, otherwise."""
+    """The id of the one job or query that fits; else raises `UnknownJobError`, which names those that are offered."""
     if len(ids) == 1:
         return ids[0]
     names = listed(list(offered), most=6) or "none"
-    raise EngineError(f"there are {len(ids)} {what}, of {names}.", remedy="name one with job=, by its id.")
+    raise UnknownJobError(f"there are {len(ids)} {what}, of {names}.", remedy="name one with job=, by its id.")
 
 
 def innermost_reason(text: str | None) -> str | None:
-    """The innermost cause in the text of a Java exception, in a line: the last one, or the first line without any."""
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    """The innermost cause in the text of an exception, in a line: of Python, the last line of its traceback; of Java,
+    the last cause; or the first line without any.
+    """
+    raw = (text or "").splitlines()
+    begins = [number for number, line in enumerate(raw) if "Traceback (most recent call last)" in line]
+    behind = [line for line in raw[begins[-1] + 1 :] if line[:1].isalpha()] if begins else []
+    lines = [line.strip() for line in raw if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return next(iter((*causes[-1:], *lines)), None)
+    return next(iter((*behind[:1], *causes[-1:], *lines)), None)
 
 
 def _titled(names: Sequence[str]) -> list[str]:
