@@ -182,19 +182,25 @@ def file_of(run: str) -> Path:
     return wm.engine.DIRECTORY / f"{name}.jsonl" if kind == "kept" else HERE / f"{name}.jsonl.gz"
 
 
-def is_sure_and_wrong(run: str, answer: wm.engine.JobExplanation, *, also: frozenset[str] = frozenset()) -> bool:
+def is_sure_and_wrong(
+    run: str, answer: wm.engine.JobExplanation, *, at_end: bool = True, also: frozenset[str] = frozenset()
+) -> bool:
     """Whether an answer is sure of what is not true, of any end of the plan.
 
-    That nothing is wrong may be said before it is.
+    That nothing is wrong may be said before the end, and of a better end of the plan.
     """
     truth = RUNS[run]
-    return any(_is_wrong(truth, each, also) for each in (answer, *answer.others))
+    fine = frozenset({FINE})
+    may_be_fine = not at_end or FINE in truth.verdicts
+    return _is_wrong(truth, answer, also | fine if may_be_fine else also) or any(
+        _is_wrong(truth, each, also | fine) for each in answer.others
+    )
 
 
 def _is_wrong(truth: Truth, answer: wm.engine.JobExplanation, also: frozenset[str]) -> bool:
     if answer.certainty != "sure":
         return False
-    if answer.cause not in truth.causes | also | {FINE}:
+    if answer.cause not in truth.causes | also:
         return True
     holder = answer.whose or ""
     return bool(holder and answer.cause != FINE) and not any(each in holder for each in truth.holders)

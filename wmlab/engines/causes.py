@@ -200,7 +200,7 @@ _ROWS: Final = (
             Way(_HELD, ("reads without", "several splits", "sibling has one"), ("rows end",)),
         ),
         "A newer row of {holder}, fewer subtasks, or an idle timeout would release it.",
-        "{holder}, or one of its partitions, has no new rows in the broker",
+        "{holder} has no new rows, or one of its partitions has none",
         _IDLENESS,
     ),
     Cause(
@@ -423,7 +423,10 @@ _ROWS: Final = (
             Way(
                 _FINE,
                 ("moves", "near"),
-                ("late", "keeps all", "not seen since", "may have ended", *_NO_CLOCK, *_BEHIND, "jumped"),
+                (
+                    *("late", "keeps all", "not seen since", "may have ended", "next batch due", "times of one"),
+                    *(*_NO_CLOCK, *_BEHIND, "jumped"),
+                ),
                 proves=True,
             ),
             Way(_OPEN, ("moves",), ("needs none", "unit", "near 1970")),

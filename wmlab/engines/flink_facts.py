@@ -130,8 +130,9 @@ def _(view: View) -> Found:
 
 @fact("near")
 def _(view: View) -> Found:
+    """Near to the clock, and no long delay is stated, with which its newest row would be ahead of the clock."""
     lag_ms = view.job.at_ms - need(view.job.watermark_ms)
-    return -FAR_MS < lag_ms < FAR_MS and not any(_is_ahead(view, each) for each in view.live)
+    return max(abs(lag_ms), _delay(view) or 0) < FAR_MS and not any(_is_ahead(view, each) for each in view.live)
 
 
 @fact("far")

@@ -424,6 +424,10 @@ def _due(batches: Batches) -> Found:
     return due_ms > need(batches.job.reported_ms) and {"holder": NO_DATA, "due": due_ms}
 
 
+fact("next batch due")(_due)
+fact("times of one")(lambda batches: len(batches.job.sources) > 1)
+
+
 @fact("batch is due")
 def _batch_is_due(batches: Batches) -> Found:
     least_ms = batches.usual_gap_ms + 2 * SECOND_MS if batches.job.waits else STANDS_MS
