@@ -92,3 +92,24 @@ def test_a_mutant_that_is_sure_of_what_only_fits_is_noticed(monkeypatch: pytest.
         if what.startswith(("half", "without num")) and is_sure_and_wrong(run, log.explain())
     ]
     assert len(set(wrong)) >= 10
+
+
+@pytest.mark.parametrize(
+    ("run", "first"),
+    [
+        ("flink3/f02_align_other_pipeline", "paused by alignment"),
+        ("flink3/f03_delay_hour_stream", "delay larger than needed"),
+        ("flink3/f36_times_uptime", "times not since 1970"),
+        ("flink3/f42_single_half_speed", "source falls behind"),
+        ("spark3/s02_future_row_first_batch", "jump into the future"),
+        ("spark3/s05b_rate_micro_batch_stands_trigger_8s", "rows are no newer"),
+        ("spark3/s09_nulls_of_one_side", "event times are null"),
+        ("spark3/s23_one_source_slow", "source behind"),
+    ],
+)
+def test_the_right_candidate_is_first_where_the_others_are_known_to_mislead(run: str, first: str) -> None:
+    assert log_of(lines_of(f"further {run}")).explain().cause == first
+
+
+def test_a_long_delay_is_not_advised_for_one_row_ahead() -> None:
+    assert log_of(lines_of("further spark3/s02_future_row_first_batch")).advise().settings == ()

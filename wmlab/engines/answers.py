@@ -302,10 +302,10 @@ def explain(jobs: Sequence[Job]) -> JobExplanation:
     return replace(ends[0], others=tuple(ends[1:]))
 
 
-def _urgency(explanation: JobExplanation) -> tuple[int, int]:
-    """How bad an answer is, and of equal ones how far its watermark is behind."""
-    watermark_ms = explanation.watermark_ms
-    return SEVERITY.index(explanation.verdict), explanation.at_ms - (watermark_ms if watermark_ms is not None else 0)
+def _urgency(explanation: JobExplanation) -> tuple[int, bool, int]:
+    """How bad an answer is; of equal ones the one that is sure, and how far its watermark is behind."""
+    is_sure = explanation.certainty == "sure"
+    return SEVERITY.index(explanation.verdict), is_sure, explanation.lag_ms or explanation.at_ms
 
 
 def _explain(job: Job) -> JobExplanation:

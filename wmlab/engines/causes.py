@@ -337,6 +337,11 @@ _ROWS: Final = (
             Way(_HELD, ("source behind",), ("delay stated", "gap changes", "unit")),
             Way(
                 _HELD,
+                ("far", "whole quarters"),
+                (*_BEHIND, *_STUCK, *_KEPT, *_NO_CLOCK, "delay stated", "distance changes", "of Spark"),
+            ),
+            Way(
+                _HELD,
                 ("far",),
                 (*_BEHIND, *_STUCK, *_KEPT, *_NO_CLOCK, "delay stated", "distance changes", "of Spark"),
             ),
