@@ -186,13 +186,15 @@ def test_the_state_of_a_job_comes_first() -> None:
 
 def test_whole_quarters_of_an_hour_are_a_time_zone_and_no_other_distance_is() -> None:
     zone = {"behind_ms": 5 * 3_600_000 + 30 * 60_000 + 5_000}
-    assert answer(job_of(source(0, **zone), source(1, **zone)))[:2] == ("time zone", "candidates")
+    both = explain((job_of(source(0, **zone), source(1, **zone)),))
+    assert [each.cause for each in both.candidates][:2] == ["delay larger than needed", "time zone"]
     local = "[1]:TableSourceScan()\n[2]:Calc(select=[LOCALTIMESTAMP() AS ts])\n[3]:WatermarkAssigner(rowtime=[ts])"
     job = job_of(source(0, **zone), source(1, **zone))
     declared = replace(job, plans=dict.fromkeys(job.tasks, local))
     assert answer(declared)[:2] == ("time zone", "candidates")  # the clock of whoever asks may be off as well
     other = {"behind_ms": 5 * 3_600_000 + 37 * 60_000}
-    assert answer(job_of(source(0, **other), source(1, **other)))[0] == "source behind"
+    causes = [each.cause for each in explain((job_of(source(0, **other), source(1, **other)),)).candidates]
+    assert causes == ["source behind", "delay larger than needed"]
 
 
 def test_alignment_that_is_set_is_not_advised_and_who_is_paused_is_said() -> None:
