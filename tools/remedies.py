@@ -28,6 +28,6 @@ def problem_of(before: Path, setting: str, after: Path) -> str | None:
         return f"{before.stem}: {setting} is not advised, but: {broken.advise().sentence}"
     if setting in [each.name for each in repaired.advise()]:
         return f"{after.stem}: {setting} is advised again: {repaired.explain().sentence}"
-    if broken.explain().findings[0].what == repaired.explain().findings[0].what:
+    if broken.explain().candidates[0].what == repaired.explain().candidates[0].what:
         return f"{after.stem}: the answer is the same: {repaired.explain().sentence}"
     return None

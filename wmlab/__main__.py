@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import wmlab as wm
-from wmlab.core.arguments import the_duration
-from wmlab.core.errors import EngineError, RecordingError, WmlabError
+from wmlab.core.arguments import the_duration, the_number
+from wmlab.core.errors import EngineError, RecordingError, UnknownJobError, WmlabError
 from wmlab.core.files import NOTEBOOKS, as_path
 from wmlab.core.log_columns import TIMES
 from wmlab.core.waiting import waiting_for
@@ -53,7 +53,8 @@ exit codes:
   2  the command line was not understood
 """
 _JOB_EPILOG = """\
-Of several jobs at an address all are explained, but for those that have finished or were cancelled; the worst decides.
+Of several jobs at an address all are explained, but for those that have ended, or have failed and run again under their
+name; so are all queries of an event log. The worst decides.
 
 exit codes:
   0  no fault
@@ -362,12 +363,17 @@ def _explain(options: argparse.Namespace) -> int:
 def _explain_job(options: argparse.Namespace) -> int:
     address = options.address[0]
     is_running = wm.engine.is_address(address) and not Path(address).exists()
+    for name in ("every", "last", "max_lag"):
+        if getattr(options, name) is not None:
+            the_duration(getattr(options, name), EngineError, name=name, least_ms=1)
+    if options.polls is not None:
+        the_number(options.polls, EngineError, name="polls", least=1)
     try:
         if options.watch:
             return _watch_job(options)
-        logs = _asked_logs(options) if is_running else [wm.engine.read(address, job=options.job)]
+        logs = _asked_logs(options) if is_running else _read_logs(options)
     except EngineError as wrong:
-        if not is_running:
+        if not is_running or isinstance(wrong, UnknownJobError):
             raise
         print(_as_options(str(wrong), options), file=sys.stderr)
         return _VERDICT_CODES["cannot tell"]
@@ -381,6 +387,13 @@ def _explain_job(options: argparse.Namespace) -> int:
     return _VERDICT_CODES[max(verdicts, key=wm.engine.SEVERITY.index)]
 
 
+def _read_logs(options: argparse.Namespace) -> list[EngineLog]:
+    """The log of a file; of Spark's event log that of the query that is named, or of all."""
+    address = options.address[0]
+    queries = wm.engine.queries_in(address) if options.job is None else ()
+    return [wm.engine.read(address, job=query) for query in queries or [options.job]]
+
+
 def _told(log: EngineLog, explanation: JobExplanation, options: argparse.Namespace) -> str:
     """Print an answer; returns what it comes to, with --max-lag."""
     late = _too_late(explanation, options)
@@ -388,11 +401,10 @@ def _told(log: EngineLog, explanation: JobExplanation, options: argparse.Namespa
         print(explanation.to_json(), end="")
     else:
         print(log, explanation, sep="\n")
-        for evidence in explanation.evidence:
-            print(f"  {evidence}")
         print(log.advise(options.at_ms), *filter(None, [late]), sep="\n")
     verdict = "held" if late else explanation.verdict
-    return max((verdict, explanation.verdict), key=wm.engine.SEVERITY.index)
+    gone = "cannot tell" if log.broke_off else "no fault"
+    return max((verdict, explanation.verdict, gone), key=wm.engine.SEVERITY.index)
 
 
 def _too_late(explanation: JobExplanation, options: argparse.Namespace) -> str:
@@ -424,7 +436,7 @@ def _asked_logs(options: argparse.Namespace) -> list[EngineLog]:
         return [log]
     every_ms = the_duration(every or "1s", EngineError, name="every")
     polls: dict[str, Any] = {
-        "polls": options.polls or (1 if options.watch else 40),
+        "polls": options.polls if options.polls is not None else 1 if options.watch else 40,
         "every_ms": every_ms,
         "headers": headers,
     }
@@ -432,8 +444,7 @@ def _asked_logs(options: argparse.Namespace) -> list[EngineLog]:
     is_rest = not addresses[0].endswith("/metrics")
     jobs = [options.job]
     if is_rest and options.job is None and "#/job/" not in addresses[0]:
-        known = wm.engine.flink_jobs(addresses[0], headers=headers)
-        jobs = [key for key, state in known.items() if not state.endswith(("(FINISHED)", "(CANCELED)"))] or [None]
+        jobs = [*wm.engine.flink_jobs(addresses[0], headers=headers, past=False)] or [None]
     with waiting_for(f"Flink is asked {polls['polls']} times"), ThreadPoolExecutor(max_workers=len(jobs)) as workers:
         return list(
             workers.map(lambda job: wm.engine.flink(addresses if not is_rest else addresses[0], job=job, **polls), jobs)

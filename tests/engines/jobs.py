@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wmlab.engines.moments import Instance, Job, Moment
+from wmlab.engines.moments import Instance, Job, Moment, smallest
+from wmlab.engines.tables import NONE_YET
 
 BEGIN_MS = 1_700_000_000_000
 STEP_MS = 5_000
 POLLS = 12
 SOURCE, JOIN = "Source: in[1] -> WatermarkAssigner[2]", "Join[3] -> sink[4]"
 END_MS = BEGIN_MS + (POLLS - 1) * STEP_MS
-QUIET = Moment(at_ms=0, records=0, written=0)
+QUIET = Moment(
+    at_ms=0,
+    records=0,
+    written=0,
+    late_records=0,
+    busy_share=0.0,
+    back_pressured_share=0.0,
+    output_watermark_ms=NONE_YET,
+    input_watermark_ms=NONE_YET,
+)
 """A task that has reported that nothing has come."""
 
 
@@ -31,7 +41,7 @@ def job_of(*sources: Instance, waits: bool | None = None, **fields) -> Job:
     moments = []
     for poll in range(POLLS):
         outputs = [each.moments[poll].output_watermark_ms for each in sources if not each.moments[poll].ended]
-        watermark = None if not outputs or None in outputs else min(outputs)
+        watermark = smallest(outputs)
         at = {"at_ms": BEGIN_MS + poll * STEP_MS, "input_watermark_ms": watermark, "records": 10}
         moments.append(replace(QUIET, **(at | fields)))
     tasks = {}

@@ -19,7 +19,6 @@ from wmlab.core.errors import EngineError
 HERE = Path(__file__).parent
 PAGE = HERE / "flink_metrics.txt"
 RANGE = HERE / "prometheus_range.json"
-Cause = wm.engine.Cause
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -43,7 +42,7 @@ def test_a_range_of_a_prometheus_names_the_silent_partition_and_is_never_sure() 
         named = wm.engine.prometheus(address, job="part_silent")
     assert log.table.equals(named.table)
     explanation = log.explain()
-    assert (explanation.cause, explanation.certainty) == (Cause.SILENT_SUBTASK, "likely")
+    assert (explanation.cause, explanation.certainty) == ("silent subtask or partition", "candidates")
     assert explanation.whose == "partition p1 of orders, subtask 0"
     assert [each.name for each in log.advise()] == ["withIdleness"]
     rows = [row for row in log.table.to_pylist() if row["split"] == "p1"]

@@ -27,7 +27,7 @@ LAYERS: Final = (
     ("model",),
     ("scenario",),
     ("tables", "sim"),
-    ("simulate", "reading", "moments", "collected", "flink_rest"),
+    ("simulate", "reading", "moments", "collected", "flink_rest", "spark_query"),
     ("bounds", "replay"),
     (
         "checks",
@@ -37,9 +37,11 @@ LAYERS: Final = (
         "lateness",
         "windows",
         "causes",
-        "flink_rules",
-        "spark_rules",
-        "remedies",
+        "facts",
+        "flink_facts",
+        "flink_view",
+        "spark_facts",
+        "verdicts",
     ),
     (
         "answers",

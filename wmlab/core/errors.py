@@ -88,6 +88,10 @@ class EngineError(WmlabError):
     """A job or a query that cannot be reached, or whose metrics cannot be read."""
 
 
+class UnknownJobError(EngineError):
+    """None of the jobs or queries has the id or name that was asked for, or several have."""
+
+
 class ChartError(WmlabError):
     """A table that does not answer the question of a chart."""
 

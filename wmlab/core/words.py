@@ -27,6 +27,9 @@ SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
+CALENDAR_YEARS: Final = 400
+CALENDAR_MS: Final = 146_097 * DAY_MS
+"""After so long the calendar repeats, so that the dates of far years are those of near ones."""
 _LONG_MS: Final = 100 * SECOND_MS
 """From here on a duration is written in minutes, hours and days."""
 _LONGEST: Final = 200
@@ -71,11 +74,12 @@ def moment(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     """
     if time_ms is None:
         return "unknown"
-    if not is_instant([time_ms], clock=[clock_ms]):
+    if time_ms <= LAST_INSTANT_MS and not is_instant([time_ms], clock=[clock_ms]):
         return exactly(time_ms) if abs(time_ms) < HOUR_MS else _in_units(time_ms, cut_to_ms=SECOND_MS)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
-    instant = utc(time_ms)
-    return f"{instant.year:04}-{instant:%m-%d %H:%M:%S}{fraction} UTC"
+    cycles = max(time_ms // CALENDAR_MS, 0)
+    instant = utc(time_ms - cycles * CALENDAR_MS)
+    return f"{instant.year + cycles * CALENDAR_YEARS:04}-{instant:%m-%d %H:%M:%S}{fraction} UTC"
 
 
 def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
@@ -87,7 +91,7 @@ def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     """
     if time_ms is None:
         return "unknown"
-    if is_instant([time_ms], clock=[clock_ms]):
+    if time_ms > LAST_INSTANT_MS or is_instant([time_ms], clock=[clock_ms]):
         return moment(time_ms - time_ms % SECOND_MS, clock_ms=clock_ms)
     return rounded(time_ms) if abs(time_ms) < HOUR_MS else _in_units(_nearest(time_ms, SECOND_MS), cut_to_ms=SECOND_MS)
 
@@ -212,7 +216,7 @@ def as_sentence(phrase: str) -> str:
     return f"{phrase[:1].upper()}{phrase[1:].removesuffix('.')}." if phrase else ""
 
 
-_INSTANT: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{3})?)( UTC)?")
+_INSTANT: Final = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{3})?)( UTC)?")
 
 
 def zone_once(text: str) -> str:

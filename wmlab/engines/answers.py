@@ -12,57 +12,55 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
+from wmlab.core.answers import Cell, TableAnswer
 from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import EngineError
+from wmlab.core.facts import FactAnswer, Facts, folded_facts
 from wmlab.core.files import DATA, as_path, write
-from wmlab.core.words import clock_words, counted, grouped, moment, shown, unbroken, wrapped, zone_once, zone_once_in
-from wmlab.engines import flink_rules, spark_rules
-from wmlab.engines.causes import SEVERITY, Cause, Certainty, Evidence, Finding, Verdict, findings, grown
+from wmlab.core.words import as_sentence, grouped, joined, moment, shown, unbroken, wrapped, zone_once_in
+from wmlab.engines import flink_facts, spark_facts
+from wmlab.engines.causes import Candidate, Certainty, Setting, candidates
 from wmlab.engines.collected import WITHOUT_PLAN
+from wmlab.engines.facts import LABELS, Fact, grown, holds
 from wmlab.engines.flink_rest import BROKE_OFF
 from wmlab.engines.moments import Job, jobs_of
 from wmlab.engines.reading import Lines
-from wmlab.engines.remedies import Setting, settings_for
 from wmlab.engines.tables import Engine, table_of
+from wmlab.engines.verdicts import SEVERITY, Verdict, verdict_of
 
 DIRECTORY: Final = DATA / "engine_logs"
 """The runs of real engines that come with wmlab; its README says what is wrong in each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What waiting costs: rows of state now, how many more since the watermark stands or the log began, rows that came
-    out and rows dropped as late since then. None is unknown: Flink reports no rows of state.
-    """
-
-    state_rows: int | None
-    state_rows_more: int | None
-    rows_out: int | None
-    late_rows: int | None
-
-    def __str__(self) -> str:
-        parts = []
-        if self.state_rows is not None:
-            more = f", {grouped(self.state_rows_more)} more" if self.state_rows_more else ""
-            parts.append(f"{counted(self.state_rows, 'row')} of state{more}")
-        if self.rows_out is not None:
-            parts.append(f"{counted(self.rows_out, 'row')} out")
-        if self.late_rows:
-            parts.append(f"{grouped(self.late_rows)} dropped as late")
-        return ", ".join(parts)
+_HEADLINES: Final = {
+    "no fault": "No fault: the watermark of {operator} is {watermark}.",
+    "held": "Held: the watermark of {operator} is {watermark}.",
+    "rows lost": "Rows are lost: the watermark of {operator} is {watermark}.",
+    "cannot tell": "The reports do not tell: the watermark of {operator} is {watermark}.",
+}
+_WITHOUT: Final = {
+    "no fault": "No fault: {operator} has no watermark.",
+    "held": "Held: {operator} has had no watermark.",
+    "rows lost": "Rows are lost, and {operator} has no watermark.",
+    "cannot tell": "The reports do not tell: {operator} has had no watermark.",
+}
+_NOT_RUNNING: Final = "Not running: {job}."
+_STANDING: Final = "Held: the watermark of {operator} stands at {watermark} since {stands_since}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class JobExplanation(Answer):
-    """Why the watermark of an operator is where it is.
+class JobExplanation(FactAnswer):
+    """Why the watermark of an operator is where it is: facts, the verdict that follows from them, and the causes.
 
-    `cause`, `certainty`, `whose` and `evidence` are those of the first finding; `findings` has all, the first one
-    first. `since_ms` is when the watermark reached its value, or the log began. With `certainty` "candidates", the
-    evidence does not show which of the findings is the cause. If a plan has several sinks, it explains the worst one,
-    and `others` has the explanations of the others. `note` says that the log ends early.
+    `facts` has the values of the answer, and each fact by its name as a flag; those of which a metric was not reported
+    are in `facts["not known"]`. `because` are the facts that the verdict rests on. With `certainty` "sure" the facts
+    prove each of the `candidates`; otherwise they do not show which one it is. `since_ms` is when the watermark reached
+    its value, or the log began. If a plan has several sinks, it explains the worst one, and `others` has the
+    explanations of the others. `note` says that the log ends early.
     """
 
+    facts: Facts
+    templates: tuple[str, ...]
     engine: Engine
     job: str
     operator: str
@@ -70,63 +68,32 @@ class JobExplanation(Answer):
     watermark_ms: int | None
     since_ms: int | None
     stands: bool
-    cost: Cost
-    findings: tuple[Finding, ...]
+    verdict: Verdict
+    because: tuple[Fact, ...]
+    certainty: Certainty
+    candidates: tuple[Candidate, ...]
     others: tuple[JobExplanation, ...] = ()
     note: str = ""
 
     @property
-    def cause(self) -> Cause:
-        """The code of the first cause."""
-        return self.findings[0].cause
-
-    @property
-    def certainty(self) -> Certainty:
-        """How sure it is."""
-        return self.findings[0].certainty
+    def cause(self) -> str:
+        """The cause, or the first of the candidates: the name of a row of `CAUSES`."""
+        return self.candidates[0].cause
 
     @property
     def whose(self) -> str | None:
         """What holds the watermark: a source, a subtask, a partition or an operator."""
-        return self.findings[0].whose
-
-    @property
-    def evidence(self) -> tuple[Evidence, ...]:
-        """The reported values from which the first finding follows."""
-        return self.findings[0].evidence
+        return self.candidates[0].whose
 
     @property
     def remedy(self) -> str:
         """What would move the watermark, or what to look at next."""
-        return self.findings[0].remedy
-
-    @property
-    def verdict(self) -> Verdict:
-        """The overall result: "no fault", "held", "rows lost", "cannot tell" or "not running", the worst of all."""
-        compared = self.findings if self.certainty == "candidates" else self.findings[:1]
-        return max((each.verdict for each in compared), key=SEVERITY.index)
+        return self.candidates[0].remedy
 
     @property
     def sentence(self) -> str:
-        """The answer in three lines at most: where the watermark is, since when, why, and what would move it."""
-        first = self.findings[0]
-        if first.certainty == "candidates":
-            if first.cause is Cause.CANNOT_TELL:
-                return zone_once(f"{self._where} ({first.cause}): {first}. {first.remedy}")
-            others = [str(each.cause) for each in self.findings[1:]]
-            either = f"{'either' if others else 'perhaps'} {first.cause}: {first}"
-            return zone_once(f"{self._where}; {'; or '.join([either, *others])}. {first.remedy}")
-        why = f"({first.cause}, {first.certainty}): {first}. {first.remedy}"
-        noun = "job" if self.engine == "flink" else "query"
-        return zone_once(f"The {noun} {self.job} {why}" if first.verdict == "not running" else f"{self._where} {why}")
-
-    @property
-    def _where(self) -> str:
-        since = "" if self.since_ms is None or not self.stands else f" since {clock_words(self.since_ms)}"
-        if self.watermark_ms is None:
-            return f"{self.operator} has had no watermark{since}"
-        verb = "stands at" if self.stands else "is"
-        return f"The watermark of {self.operator} {verb} {clock_words(self.watermark_ms)}{since}"
+        """The headline and the cause, or the first of the candidates."""
+        return joined(self.headline, _told(self.candidates[0], self.certainty))
 
     @property
     def lag_ms(self) -> int | None:
@@ -135,30 +102,54 @@ class JobExplanation(Answer):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The sentence, its proof, the cost of waiting, the other findings, and the other sinks of the plan."""
-        cost = f"{'Since then' if self.stands else 'Since the log began'}: {self.cost}." if str(self.cost) else ""
-        proof = self.findings[0].proof
-        word = "Or" if self.certainty == "candidates" else "Besides"
-        more = [f"{word} ({each.cause}, {each.certainty}): {each}. {each.remedy}" for each in self.findings[1:]]
+        """The headline, the facts that the verdict rests on, the causes, and the other sinks of the plan."""
+        said = {each.what for each in self.candidates}
+        because = [f"Because: {each}." for each in self.because if each.what not in said]
+        causes = [_told(each, self.certainty) for each in self.candidates]
         ends = [f"Another end: {each.sentence}" for each in self.others]
-        return tuple(
-            zone_once_in(filter(None, (self.sentence, proof and f"Proof: {proof}.", cost, *more, *ends, self.note)))
-        )
+        return tuple(zone_once_in(filter(None, (self.headline, *because, *causes, *ends, self.note))))
 
     def __repr__(self) -> str:
         return "\n".join(map(wrapped, self.lines))
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as dicts, lists and scalars."""
-        first = {"cause": str(self.cause), "certainty": self.certainty, "whose": self.whose, "verdict": self.verdict}
-        return first | asdict(self) | {"sentence": self.sentence}
+        """The answer as dicts, lists and scalars: verdict, facts and cause first."""
+        said = {name: getattr(self, name) for name in ("verdict", "headline", "cause", "certainty", "whose")}
+        return {
+            **said,
+            "facts": self.facts.to_dict(),
+            "because": [_of_fact(each) for each in self.because],
+            "candidates": [_of_candidate(each) for each in self.candidates],
+            **{name: getattr(self, name) for name in _PLAIN},
+            "others": [each.to_dict() for each in self.others],
+        }
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[Cell, ...]] = [
-            (moment(each.at_ms), each.what) for finding in self.findings for each in finding.evidence
-        ]
         text = "".join(f"<p>{escape(unbroken(line))}</p>" for line in self.lines)
-        return text + html_table("Evidence", ("at", "reported"), rows, left=(0, 1))
+        return f"{text}{folded_facts(self.facts)}"
+
+
+_PLAIN: Final = ("engine", "job", "operator", "at_ms", "watermark_ms", "since_ms", "stands", "sentence", "note")
+
+
+def _of_fact(fact: Fact) -> dict[str, Any]:
+    return {"name": fact.name, "what": fact.what, "metrics": fact.metrics, **fact.values}
+
+
+def _of_candidate(each: Candidate) -> dict[str, Any]:
+    """A candidate as plain data."""
+    return {
+        **{name: getattr(each, name) for name in ("cause", "what", "whose", "remedy", "apart")},
+        "facts": [_of_fact(fact) for fact in each.facts],
+        "settings": [asdict(setting) for setting in each.settings],
+    }
+
+
+def _told(candidate: Candidate, certainty: Certainty) -> str:
+    """A candidate in words, with what would tell it from the others."""
+    if certainty == "sure" or not candidate.apart:
+        return f"{as_sentence(candidate.cause)[:-1]}, {certainty}: {candidate.what}. {candidate.remedy}"
+    return f"Perhaps {candidate.cause}: {candidate.what}. It is, if {candidate.apart}. {candidate.remedy}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -281,13 +272,13 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
     A text such as "90s" is counted from the log's begin. Raises `EngineError` for a moment before the log.
     """
     reports = log.reports
-    has_plan = not reports.lines[0].get(WITHOUT_PLAN)
+    known = {"has_plan": not reports.lines[0].get(WITHOUT_PLAN), "settings": reports.settings_known}
     if at_ms is None:
         return jobs_of(
             log.engine,
             log.table,
             log.until_ms,
-            has_plan=has_plan,
+            **known,
             is_looked_at=log.engine == "flink" or reports.until_ms is not None,
             waits=reports.waits,
             state=reports.state,
@@ -300,7 +291,7 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
             remedy=f"give a moment of the log: milliseconds since 1970 from {log.begin_ms} on, or a text such as "
             '"20s", which is counted from its begin.',
         )
-    return jobs_of(log.engine, log.table, asked_ms, has_plan=has_plan)
+    return jobs_of(log.engine, log.table, asked_ms, **known)
 
 
 def explain(jobs: Sequence[Job]) -> JobExplanation:
@@ -311,64 +302,77 @@ def explain(jobs: Sequence[Job]) -> JobExplanation:
     return replace(ends[0], others=tuple(ends[1:]))
 
 
-def _urgency(explanation: JobExplanation) -> tuple[int, int]:
-    """How bad an answer is, and of equal ones how far its watermark is behind."""
-    watermark_ms = explanation.watermark_ms
-    return SEVERITY.index(explanation.verdict), explanation.at_ms - (watermark_ms if watermark_ms is not None else 0)
+def _urgency(explanation: JobExplanation) -> tuple[int, bool, int]:
+    """How bad an answer is; of equal ones the one that is sure, and how far its watermark is behind."""
+    is_sure = explanation.certainty == "sure"
+    return SEVERITY.index(explanation.verdict), is_sure, explanation.lag_ms or explanation.at_ms
 
 
 def _explain(job: Job) -> JobExplanation:
     """The answer for one end of a plan."""
-    ranked = _findings(job)
-    stands = job.stands if job.engine == "flink" else ranked[0].cause not in _MOVES
-    since_ms = job.stands_since_ms
+    table = flink_facts.facts_of(job) if job.engine == "flink" else spark_facts.facts_of(job)
+    verdict, because = verdict_of(table)
+    certainty, found = candidates(table, verdict, because, has_plan=job.has_plan)
+    stands = any(holds(table, name) for name in _STAND)
+    template = (_HEADLINES if job.watermark_ms is not None else _WITHOUT).get(verdict, _NOT_RUNNING)
+    if verdict == "held" and stands and job.watermark_ms is not None:
+        template = _STANDING
+    values = {
+        "verdict": verdict,
+        "because": because,
+        "cause": found[0].cause,
+        "certainty": certainty,
+        "job": job.name,
+        "operator": job.operator,
+        "state": job.state,
+        "watermark": job.watermark_ms,
+        "stands_since": job.stands_since_ms,
+        "lag": None if job.watermark_ms is None else job.at_ms - job.watermark_ms,
+        **_cost(job, (job.stands_since_ms or 0) if stands else 0),
+        "holder": found[0].whose,
+        **{name: fact.holds for name, fact in table.items()},
+        "not known": tuple(name for name, fact in table.items() if fact.holds is None),
+    }
     return JobExplanation(
+        facts=Facts(LABELS, values, clock_ms=job.at_ms),
+        templates=(template,),
         engine=job.engine,
         job=job.name,
         operator=job.operator,
         at_ms=job.at_ms,
         watermark_ms=job.watermark_ms,
-        since_ms=since_ms,
+        since_ms=job.stands_since_ms,
         stands=stands,
-        cost=_cost(job, since_ms if stands and since_ms is not None else 0),
-        findings=ranked,
+        verdict=verdict,
+        because=tuple(table[name] for name in because),
+        certainty=certainty,
+        candidates=found,
     )
 
 
-_MOVES: Final = (
-    *(Cause.NO_FAULT, Cause.DELAY_TOO_SMALL, Cause.FASTEST_DECIDES, Cause.TOO_SLOW, Cause.DELAY_TOO_LARGE),
-    *(Cause.SOURCE_BEHIND, Cause.ENDED, Cause.NOT_RUNNING, Cause.FAILED, Cause.CANNOT_TELL),
-)
-"""The causes with which the watermark of a Spark query, which reports nothing without rows, does not stand."""
+_STAND: Final = ("stands", "newer rows", "none newer", "batch is due", "all silent")
+"""The facts that say that a watermark stands."""
 
 
-def _findings(job: Job) -> tuple[Finding, ...]:
-    return findings(job, flink_rules.RULES if job.engine == "flink" else spark_rules.RULES)
-
-
-def _cost(job: Job, since: int) -> Cost:
-    last = [each.last for each in job.observed]
-    after = [each.since(since) for each in job.observed]
+def _cost(job: Job, since_ms: int) -> dict[str, int | None]:
+    """What waiting costs, since a moment: rows of state, that came out, and dropped. Flink reports no rows of state."""
+    after = [each.since(since_ms) for each in job.observed]
 
     def growth(name: str) -> int | None:
-        """Of a counter, all instances together."""
-        counts = [[getattr(moment, name) for moment in moments] for moments in after]
-        known = [each for each in counts if each[-1] is not None]
-        return (
-            sum(grown([first or 0, *(c for c in rest if c is not None)]) for first, *rest in known) if known else None
-        )
+        counts = [[c for moment in moments if (c := getattr(moment, name)) is not None] for moments in after]
+        return sum(map(grown, counts)) if any(counts) else None
 
-    states = [each.state_rows for each in last if each.state_rows is not None]
+    rows = [moments[-1].state_rows for moments in after if moments[-1].state_rows is not None]
     begun = sum(moments[0].state_rows or 0 for moments in after)
-    return Cost(
-        state_rows=sum(states) if states else None,
-        state_rows_more=max(sum(states) - begun, 0) if states else None,
-        rows_out=growth("written"),
-        late_rows=growth("late_records"),
-    )
+    return {
+        "state_rows": sum(rows) if rows else None,
+        "state_rows_more": max(sum(rows) - begun, 0) if rows else None,
+        "came_out": growth("written"),
+        "dropped": growth("late_records"),
+    }
 
 
 def advise(jobs: Sequence[Job]) -> JobAdvice:
     """The settings that would change what was found; see `EngineLog.advise`."""
-    settings = [setting for job in jobs for finding in _findings(job) for setting in settings_for(job, finding)]
+    settings = [setting for job in jobs for each in _explain(job).candidates for setting in each.settings]
     return JobAdvice(job=jobs[0].name, settings=tuple(dict.fromkeys(settings)))

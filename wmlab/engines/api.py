@@ -10,7 +10,7 @@ from wmlab.core.arguments import the_duration
 from wmlab.core.errors import EngineError
 from wmlab.engines.answers import EngineLog
 from wmlab.engines.collected import lines_of, poll_pages, samples_of_range
-from wmlab.engines.flink_rest import address_of, is_address, jobs_at_address, poll, poll_again
+from wmlab.engines.flink_rest import address_of, is_address, jobs_at_address, poll, poll_again, to_run
 from wmlab.engines.reading import Lines, progress_of, read_file
 from wmlab.engines.tables import Engine
 from wmlab.engines.watching import WatchedJob
@@ -55,9 +55,13 @@ def flink(
     )
 
 
-def flink_jobs(url: str, *, headers: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The jobs at a Flink REST interface: by id, the name and state, "orders (RUNNING)"."""
-    jobs = jobs_at_address(address_of(url, headers))
+def flink_jobs(url: str, *, headers: Mapping[str, str] | None = None, past: bool = True) -> dict[str, str]:
+    """The jobs at a Flink REST interface: by id, the name and state, "orders (RUNNING)".
+
+    Without `past` those are left out that have ended, and those that have failed and run again under their name.
+    """
+    known = jobs_at_address(address_of(url, headers))
+    jobs = known if past else to_run(known)
     return {str(each["jid"]): f"{each['name']} ({each['state']})" for each in jobs}
 
 

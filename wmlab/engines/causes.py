@@ -1,222 +1,543 @@
-"""Why a watermark does not advance or is behind: the causes, and how each is found in the reports of a job.
+"""The causes for which a watermark does not advance, is behind, or passes rows: one table, a row for each.
 
-The rules of each engine are in `flink_rules` and `spark_rules`, pure functions over a `Job`, which find their cause or
-nothing. A finding is `sure` where the job reported what excludes the other causes, which its `proof` states; `likely`
-where another explanation would need a coincidence; and one of the `candidates` where the report does not tell. Then it
-says what to look at next. The state of the job comes first, what holds the watermark before what only costs rows, and
-candidates last, in the order of the rules.
+A row has the ways to its cause: the facts that must hold, and those that exclude it. It is sure only if they prove it:
+that nothing else of the table fits proves nothing, since no table has every cause. All others that fit are candidates,
+the one with the most facts first, each with what would tell it from its neighbours. To add a cause is to add a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from itertools import pairwise
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from wmlab.core.words import SECOND_MS, moment
-from wmlab.engines.moments import Instance, Job, Moment
+from wmlab.core.facts import Facts
+from wmlab.engines.facts import LABELS, Fact, Table, holds
+from wmlab.engines.flink_rest import IDLE_TIMEOUT, INTERVAL
+from wmlab.engines.spark_query import NO_DATA, POLICY
+from wmlab.engines.verdicts import Verdict
 
-Certainty = Literal["sure", "likely", "candidates"]
-"""How sure a finding is; of candidates the evidence does not tell which one it is."""
-
-
-class Cause(StrEnum):
-    """Why a watermark does not advance, is behind, or drops rows; `cannot tell` if the job has not reported enough."""
-
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    RESTARTING = "restarting"
-    NOT_RUNNING = "not running"
-    SILENT_SOURCE = "silent source"
-    SILENT_SUBTASK = "silent subtask or partition"
-    NO_WATERMARK = "source without watermark"
-    SOURCE_BEHIND = "source behind"
-    RESTARTS = "restarts"
-    BACK_PRESSURE = "back pressure"
-    TOO_SLOW = "query too slow for its source"
-    JUMP = "jump into the future"
-    AHEAD = "ahead of the clock"
-    TIME_ZONE = "time zone"
-    DELAY_TOO_LARGE = "delay larger than needed"
-    NO_DATA_BATCHES = "no batches without rows"
-    DELAY_TOO_SMALL = "delay smaller than the lateness"
-    FASTEST_DECIDES = "watermark of the fastest source"
-    ENDED = "ended"
-    NO_FAULT = "no fault"
-    NO_NEW_DATA = "no new data"
-    CANNOT_TELL = "cannot tell"
+Certainty = Literal["sure", "candidates"]
+"""How sure an answer is; of candidates the facts do not tell which one it is."""
 
 
-Verdict = Literal["no fault", "held", "rows lost", "cannot tell", "not running"]
-"""What a cause comes to, for somebody who has to be woken or not."""
-SEVERITY: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell", "rows lost", "held", "not running")
-"""The verdicts, the worst one last."""
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A setting that repairs a cause, where some facts hold, unless one of others does: what is set is not advised."""
 
-_NOT_RUNNING: Final = frozenset({Cause.FAILED, Cause.CANCELLED, Cause.RESTARTING, Cause.NOT_RUNNING})
-_LOSING: Final = frozenset({Cause.JUMP, Cause.DELAY_TOO_SMALL, Cause.FASTEST_DECIDES})
-_FINE: Final = frozenset({Cause.ENDED, Cause.NO_FAULT})
-_HOLDING: Final = frozenset(Cause) - _NOT_RUNNING - _LOSING - _FINE - {Cause.CANNOT_TELL} | {Cause.JUMP}
-"""The causes for which a window has to wait."""
-_FOLLOW: Final = {
-    **dict.fromkeys(_NOT_RUNNING, frozenset(Cause) - _NOT_RUNNING),
-    Cause.JUMP: frozenset({Cause.DELAY_TOO_SMALL, Cause.NO_NEW_DATA, Cause.AHEAD}),
-    Cause.TIME_ZONE: frozenset({Cause.NO_FAULT, Cause.SOURCE_BEHIND, Cause.AHEAD}),
-    Cause.NO_DATA_BATCHES: frozenset({Cause.NO_FAULT, Cause.NO_NEW_DATA}),
-    Cause.FASTEST_DECIDES: frozenset({Cause.DELAY_TOO_SMALL}),
-}
-"""Findings that are consequences of another cause: behind a jump rows are late, and none is newer."""
-MOST_CANDIDATES: Final = 3
-
-Reported = bool | int | float | str | None
+    name: str
+    value: str
+    needs: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Evidence:
-    """The values that a task or a source reported at one moment, as evidence for a finding; each with its name."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to a cause: under these verdicts, the facts that must hold, and those that exclude it.
 
-    at_ms: int
-    task: str
-    subtask: int | None
-    values: tuple[tuple[str, Reported], ...]
+    `proves` says that these facts are a proof; `says` is the fact that tells it, by default the first one.
+    """
 
-    @property
-    def what(self) -> str:
-        """The task and its values in words."""
-        where = self.task if self.subtask is None else f"{self.task}, subtask {self.subtask}"
-        return f"{where}: {', '.join(f'{name} {_shown(name, value)}' for name, value in self.values)}"
+    verdicts: tuple[Verdict, ...]
+    requires: tuple[str, ...]
+    excludes: tuple[str, ...] = ()
+    proves: bool = False
+    says: str = ""
 
-    def __repr__(self) -> str:
-        return f"{moment(self.at_ms)}, {self.what}"
+    def fits(self, table: Table) -> bool:
+        """Whether it may be the cause: a fact that is not known neither speaks for it nor excludes it."""
+        return all(holds(table, name) for name in self.requires) and not any(holds(table, n) for n in self.excludes)
+
+    def is_proved(self, table: Table) -> bool:
+        """Whether the facts prove it: of those that exclude it none is unknown."""
+        return self.proves and all(holds(table, name) is False for name in self.excludes)
 
 
-def _shown(name: str, value: Any) -> str:
-    if value is None:
-        return "unknown"
-    return moment(value) if name.endswith("_ms") else str(value)
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A row of the table: the ways to a cause, its remedy, and `apart`, what would tell it from its neighbours."""
+
+    name: str
+    ways: tuple[Way, ...]
+    remedy: str
+    apart: str = ""
+    settings: tuple[Advice, ...] = ()
+
+
+_RUNS: Final[tuple[Verdict, ...]] = ("not running",)
+_LOST: Final[tuple[Verdict, ...]] = ("rows lost",)
+_HELD: Final[tuple[Verdict, ...]] = ("held",)
+_FINE: Final[tuple[Verdict, ...]] = ("no fault",)
+_OPEN: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell")
+_TELL: Final[tuple[Verdict, ...]] = ("cannot tell",)
+_ANY: Final[tuple[Verdict, ...]] = ("held", "no fault", "cannot tell")
+_BEHIND: Final = ("split behind", "subtask behind", "source behind")
+_SILENT: Final = ("split silent", "subtask silent", "source silent", "all silent")
+_STUCK: Final = (*_SILENT, "none newer")
+_KEPT: Final = ("operator stands", "operator later", "not arrived", "paused")
+_NO_CLOCK: Final = ("unit", "near 1970")
+_AT_WORK: Final = ("holder at work", "paused", "not arrived", "operator stands")
+_NOT_STARTED: Final = ("of SQL", "of Spark")
+_IDLENESS: Final = (
+    Advice("withIdleness", "Duration.ofSeconds(30), in its WatermarkStrategy", unless=(*_NOT_STARTED, "idle")),
+    Advice("scan.watermark.idle-timeout", "'30 s', for the table of that source", ("made in scan",), ("idle",)),
+    Advice(IDLE_TIMEOUT, "'30 s', for all sources of the job", ("of SQL",), ("idle", "idle timeout set")),
+)
+_ALIGNMENT: Final = (
+    Advice(
+        "withWatermarkAlignment",
+        '("group", Duration.ofMinutes(1)), in the strategy of each source; it keeps the others from filling the state',
+        ("several sources",),
+        ("aligned", *_NOT_STARTED),
+    ),
+    Advice(
+        "scan.watermark.alignment.group",
+        "one name for both sources, with max-drift; it keeps the others from filling the state",
+        ("several sources", "made in scan"),
+        ("aligned",),
+    ),
+)
+_LONGER: Final = Advice(
+    "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed more",), ("one far ahead",)
+)
+_SHORTER: Final = Advice(
+    "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed less",), ("several sources",)
+)
+
+_ROWS: Final = (
+    Cause("failed", (Way(_RUNS, ("failed",), proves=True),), "Repair that, and start it again from its checkpoint."),
+    Cause("cancelled", (Way(_RUNS, ("cancelled",), proves=True),), "Start it again from a savepoint or checkpoint."),
+    Cause("restarting", (Way(_RUNS, ("restarting",), proves=True),), "See its exceptions."),
+    Cause(
+        "restarts",
+        (Way(_HELD, ("restarted",), proves=True),),
+        "See its exceptions; without a checkpoint open windows are lost.",
+    ),
+    Cause(
+        "operator does not pass it on",
+        (Way(_HELD, ("operator stands",), proves=True),),
+        "See what it waits for: a lookup without an answer needs a timeout, an assigner newer rows.",
+    ),
+    Cause(
+        "operator sends it later",
+        (
+            Way(_HELD, ("operator later", "far"), proves=True),
+            Way(_OPEN, ("join before", "keeps all"), _NO_CLOCK, says="keeps all"),
+        ),
+        "Windows behind it wait for as long; narrower bounds, or windows before it, shorten that.",
+        "a row later by the range of the join releases it",
+    ),
+    Cause(
+        "paused by alignment",
+        (Way(_HELD, ("paused",), proves=True),),
+        "Newer rows of {holder}, a larger drift, or a group of its own lets it go on.",
+    ),
+    Cause(
+        "back pressure",
+        (
+            Way(_HELD, ("not arrived", "late task busy"), proves=True, says="late task busy"),
+            Way(_HELD, ("grows", "pressed", "busy"), says="busy"),
+            Way(_HELD, ("far", "pressed", "busy"), says="busy"),
+            Way(_HELD, ("not arrived",), ("late task busy",)),
+            Way(_HELD, ("holder at work", "pressed", "stands"), _KEPT, says="pressed"),
+        ),
+        "Give {holder} more subtasks, or less work.",
+        "{holder} is at work in the thread dump of its task manager",
+    ),
+    Cause(
+        "query too slow for its source",
+        (
+            Way(_HELD, ("pending", "back to back"), says="back to back"),
+            Way(_TELL, ("backlog not known",)),
+        ),
+        "See the slowest step in durationMs; give it more partitions, or less work.",
+        "more and more rows wait in the source",
+    ),
+    Cause(
+        "jump into the future",
+        (
+            Way(_LOST, ("late", "jumped, then lost"), proves=True, says="jumped, then lost"),
+            Way(_LOST, ("late", "stands ahead"), ("near", "unit"), proves=True, says="stands ahead"),
+            Way(_LOST, ("late", "jumped"), says="jumped"),
+            Way(_LOST, ("late", "ahead"), says="ahead"),
+            Way(_HELD, ("stands ahead", "stands"), ("unit",)),
+            Way(_HELD, ("one far ahead", "none newer")),
+            Way(_FINE, ("jumped",)),
+            Way(_TELL, ("jumped last",)),
+        ),
+        "Filter such rows before the watermark; start again from before the jump, in Spark with a new checkpoint.",
+        "a row that far ahead has been read, and those that are late now are at the clock",
+    ),
+    Cause(
+        "unit of time",
+        (Way(_ANY, ("unit", "unit and speed"), ("jumped", "stands ahead"), proves=True), Way(_ANY, ("unit",))),
+        "Convert the column before the watermark.",
+        "the column counts another unit than milliseconds",
+    ),
+    Cause(
+        "times not since 1970",
+        (Way(_ANY, ("near 1970",)),),
+        "See what the column counts: no window is that of a clock.",
+        "the column counts from another moment, or all its times are 0",
+    ),
+    Cause(
+        "event times are null",
+        (
+            Way(_HELD, ("newer rows", "null times", "several sources"), says="null times"),
+            Way(_HELD, ("newer rows", "several sources", "none yet"), ("source silent",)),
+        ),
+        "Look for nulls, or a wrong format, in the time column of {holder}.",
+        "the time column of {holder} is null",
+    ),
+    Cause(
+        "silent subtask or partition",
+        (
+            Way(_HELD, ("subtask silent",), _AT_WORK, proves=True),
+            Way(_HELD, ("subtask silent",), ("paused",)),
+            Way(_HELD, ("split silent", "declared"), ("paused", "holder at work"), proves=True),
+            Way(_HELD, ("split silent", "stands"), ("paused",)),
+            Way(_HELD, ("none newer", "several splits"), ("near 1970", "stands ahead")),
+            Way(_HELD, ("reads without", "several splits", "sibling has one"), ("rows end",)),
+        ),
+        "A newer row of {holder}, fewer subtasks, or an idle timeout would release it.",
+        "{holder} has no new rows, or one of its partitions has none",
+        _IDLENESS,
+    ),
+    Cause(
+        "silent source",
+        (
+            Way(_HELD, ("source silent",), (*_AT_WORK, "of Spark"), proves=True),
+            Way(_HELD, ("source silent", "policy min", "all declare"), ("null times", "no times"), proves=True),
+            Way(_HELD, ("source silent",), ("null times", "paused")),
+        ),
+        "A row of {holder} with a newer event time, its end, or an idle timeout would release it.",
+        "{holder} has no new rows in the broker",
+        (
+            *_IDLENESS,
+            Advice(POLICY, "max, if rows of the slower source may be dropped", ("of Spark",), ("policy max",)),
+        ),
+    ),
+    Cause(
+        "no row reaches the watermark",
+        (Way(_HELD, ("rows end", "none yet"), _SILENT),),
+        "See the condition of {holder}.",
+        "{holder} takes all rows by its condition",
+    ),
+    Cause(
+        "source without watermark",
+        (
+            Way(_HELD, ("no times", "no times declared"), proves=True),
+            Way(_HELD, ("reads without", "undeclared")),
+            Way(_HELD, ("reads without",), ("of SQL", "rows end", "no interval")),
+            Way(_HELD, ("no times",)),
+        ),
+        "See its watermark strategy, WATERMARK FOR or withWatermark.",
+        "none is declared for {holder}, or its generator gives none",
+        (
+            Advice("WATERMARK FOR", "ts AS ts - INTERVAL '5' SECOND, with the time column of the table", ("of SQL",)),
+            Advice("withWatermark", "the time column, and how late its rows come", ("of Spark", "no times declared")),
+            Advice(
+                "WatermarkStrategy",
+                "forBoundedOutOfOrderness(Duration.ofSeconds(5)) with a timestamp assigner",
+                unless=_NOT_STARTED,
+            ),
+        ),
+    ),
+    Cause(
+        "watermark interval",
+        (
+            Way(_HELD, ("reads without", "no interval"), ("other has one", "undeclared", "rows end")),
+            Way(_HELD, ("reads without",), ("other has one", "undeclared", "rows end")),
+        ),
+        f"Set {INTERVAL} to 200 ms.",
+        f"{INTERVAL} is 0 for this job, or longer than it has run",
+        (Advice(INTERVAL, "200 ms"),),
+    ),
+    Cause(
+        "no batches without rows",
+        (
+            Way(_HELD, ("batch is due", "no-data off"), ("none newer",), proves=True),
+            Way(_HELD, ("batch is due",), ("none newer",)),
+            Way(_TELL, ("batch may be due",)),
+        ),
+        "Any row moves it, or that setting.",
+        f"{NO_DATA} is false",
+        (Advice(NO_DATA, "true"),),
+    ),
+    Cause(
+        "rows are no newer",
+        (
+            Way(_HELD, ("none newer", "of Spark"), ("several sources", "one far ahead"), proves=True),
+            Way(_HELD, ("none newer", "declared"), ("several splits", "near 1970", "stands ahead"), proves=True),
+            Way(_HELD, ("none newer",), ("near 1970", "stands ahead")),
+        ),
+        "A row with a later event time would release it.",
+        "the rows that {holder} gives have no later event time",
+    ),
+    Cause(
+        "watermark generator",
+        (
+            Way(_HELD, ("none newer",), ("declared", "near 1970", "stands ahead", "of Spark")),
+            Way(_HELD, ("split silent",), ("declared",)),
+        ),
+        "See its WatermarkGenerator: it has to keep the newest time, and to emit it.",
+        "{holder} gives rows with later event times, and the generator is one of your own",
+    ),
+    Cause(
+        "source behind",
+        (
+            Way(
+                _HELD,
+                ("source behind", "delay small"),
+                ("unit", "near 1970", "holder at work", "pressed", "whole quarters", "paused"),
+                proves=True,
+            ),
+            Way(_HELD, ("alone behind", "several sources"), ("of SQL",)),
+            Way(_HELD, ("distance grows", "several sources")),
+            Way(_HELD, ("split behind", "gap changes"), ("unit",)),
+            Way(_HELD, ("split behind",), ("unit",)),
+            Way(_HELD, ("subtask behind",), ("split behind", "unit")),
+            Way(_HELD, ("source behind", "gap changes"), ("delay explains", "unit")),
+            Way(_HELD, ("source behind", "several sources"), ("delay explains", "unit")),
+            Way(_HELD, ("far", "several sources", "frees rows"), ("newer rows",)),
+            Way(_HELD, ("far", "several sources", "of Spark"), ("newer rows", "distance grows")),
+            Way(_HELD, ("far",), (*_BEHIND, *_STUCK, *_KEPT, *_NO_CLOCK, "delay explains", "grows", "of Spark")),
+            Way(_HELD, ("newer rows", "several sources"), ("source silent", "null times")),
+        ),
+        "Only newer rows of {holder} help; see how old those are that are written now, and how many wait.",
+        "the newest rows of {holder} are that old",
+        _ALIGNMENT,
+    ),
+    Cause(
+        "source falls behind",
+        (
+            Way(_HELD, ("grows",), (*_KEPT, *_BEHIND, *_STUCK, *_NO_CLOCK)),
+            Way(_HELD, ("grows", "source behind"), (*_KEPT, *_NO_CLOCK)),
+        ),
+        "See in the broker whether rows wait: then it reads too slowly; otherwise they are written late.",
+        "rows wait in the broker, or come late to it",
+    ),
+    Cause(
+        "delay larger than needed",
+        (
+            Way(
+                _HELD,
+                ("delay explains", "far"),
+                ("operator stands", "operator later", "not arrived", "grows"),
+                proves=True,
+            ),
+            Way(_HELD, ("far", "needed less"), ("several sources",), proves=True, says="needed less"),
+            Way(_HELD, ("newer rows", "new run"), says="new run"),
+            Way(
+                _HELD,
+                ("far", "several sources", "longest delay", "of Spark"),
+                ("newer rows", "distance grows"),
+                says="longest delay",
+            ),
+            Way(_HELD, ("source behind",), ("delay stated", "gap changes", "unit")),
+            Way(
+                _HELD,
+                ("far", "whole quarters"),
+                (*_BEHIND, *_STUCK, *_KEPT, *_NO_CLOCK, "delay stated", "distance changes", "of Spark"),
+            ),
+            Way(
+                _HELD,
+                ("far",),
+                (*_BEHIND, *_STUCK, *_KEPT, *_NO_CLOCK, "delay stated", "distance changes", "of Spark"),
+            ),
+            Way(
+                _HELD,
+                ("far", "several sources", "keeps all", "of Spark"),
+                ("newer rows", "distance grows"),
+            ),
+            Way(
+                _HELD,
+                ("far", "several sources", "of Spark"),
+                ("frees rows", "newer rows", "distance grows"),
+            ),
+        ),
+        "Shorten the delay of {holder}, if its rows do not need it, or wait for as long.",
+        "the watermark of {holder} has a delay of that size",
+        (_SHORTER,),
+    ),
+    Cause(
+        "time zone",
+        (
+            Way(
+                (*_HELD, *_FINE),
+                ("whole quarters", "local time", "delay stated"),
+                (*_BEHIND, *_KEPT, "delay explains", "distance changes"),
+            ),
+            Way(_HELD, ("source behind", "whole quarters"), ("delay explains", "gap changes"), says="whole quarters"),
+            Way(
+                _HELD,
+                ("far", "whole quarters"),
+                (*_BEHIND, *_STUCK, *_KEPT, "delay explains", "distance changes", "unit"),
+                says="whole quarters",
+            ),
+        ),
+        "Use TIMESTAMP_LTZ for the column, or UTC as the zone.",
+        "a row of {holder} that is written now has an event time that many hours off",
+        (Advice("table.local-time-zone", "UTC", ("of SQL", "local time")),),
+    ),
+    Cause(
+        "idle timeout too short",
+        (Way(_LOST, ("late", "idle resumed"), says="idle resumed"),),
+        "Make the idle timeout longer than the pauses of {holder}.",
+        "the late rows are of {holder}",
+    ),
+    Cause(
+        "watermark of the fastest source",
+        (
+            Way(_LOST, ("late", "policy max", "beyond reported"), says="beyond reported"),
+            Way(_LOST, ("late", "steady drops", "reported in order"), ("policy min",), says="reported in order"),
+            Way(_LOST, ("late", "beyond reported"), ("jumped", "policy min"), says="beyond reported"),
+            Way(_LOST, ("late", "several sources", "of Spark"), ("jumped", "policy min")),
+        ),
+        "Set the policy to min, lengthen the delay of the newest source, or mend its clock.",
+        f"{POLICY} is max",
+        (Advice(POLICY, "min", unless=("policy min",)),),
+    ),
+    Cause(
+        "delay smaller than the lateness",
+        (
+            Way(
+                _LOST,
+                ("late", "needed more"),
+                ("jumped", "several sources", "one far ahead"),
+                proves=True,
+                says="needed more",
+            ),
+            Way(_LOST, ("late",), ("jumped, then lost", "stands ahead")),
+        ),
+        "A longer delay keeps them, and all windows wait for it; if they are of one device, mend its clock.",
+        "the late rows are behind the newest of their own source by more than its delay",
+        (_LONGER,),
+    ),
+    Cause(
+        "ahead of the clock",
+        (Way(_FINE, ("ahead",), ("unit",)),),
+        "Check the clock of their writer, and the time zone of the column.",
+        "a row of {holder} that is written now has a time of the future",
+    ),
+    Cause("ended", (Way(_FINE, ("source ended",), proves=True),), "Nothing is needed."),
+    Cause(
+        "no fault",
+        (
+            Way(_FINE, ("needs none",), ("late",)),
+            Way(
+                _FINE,
+                ("moves", "near"),
+                (
+                    *("late", "keeps all", "not seen since", "may have ended", "next batch due", "times of one"),
+                    *(*_NO_CLOCK, *_BEHIND, "jumped"),
+                ),
+                proves=True,
+            ),
+            Way(_OPEN, ("moves",), ("needs none", "unit", "near 1970")),
+        ),
+        "A window, or a row that waits for a partner, comes out when the watermark passes its end.",
+        "the rows wait for nothing but that",
+    ),
+    Cause(
+        "state is not freed",
+        (
+            Way(_OPEN, ("keeps all", "another column"), _NO_CLOCK, says="another column"),
+            Way(_OPEN, ("keeps all",), _NO_CLOCK),
+        ),
+        "Compare the column of withWatermark with that of the window, join or deduplication.",
+        "the state has another column than that of withWatermark",
+    ),
+    Cause(
+        "no new data",
+        (
+            Way(_HELD, ("all silent",), ("pending", "pressed", "subtask silent", "batch is due")),
+            Way(_OPEN, ("not seen since",)),
+        ),
+        "A newer row of each source would release it; see in the broker, or ask again later.",
+        "the sources have no new rows",
+    ),
+    Cause(
+        "not running",
+        (Way(_RUNS, ("not running",), proves=True), Way(_OPEN, ("may have ended",))),
+        "Start it again from its checkpoint, if it should run.",
+        "query.isActive is false",
+    ),
+)
+CAUSES: Final = {row.name: row for row in _ROWS}
+"""Each cause by its name."""
+CANNOT_TELL: Final = "cannot tell"
+MOST: Final = 3
+"""How many candidates are told at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One cause: `what` was found, `whose` it is, since when, the evidence, and the remedy or what to look at next.
+class Setting:
+    """One setting to change, in the engine's own words; `value` is an example where the facts give no number."""
 
-    `whose` is the source, subtask, partition or operator that holds the watermark, if known. `proof` is the evidence
-    that excludes the other causes: only a finding with a proof is sure. `since_ms` is when it began, as far as the log
-    goes back. `shift_ms` is how far the source is behind or has jumped, or the configured delay, and `needed_ms` is the
-    delay that the rows would have needed.
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cause that fits, with the facts that it follows from, the telling one first, its remedy and its settings.
+
+    `apart` is what would tell it from the others; it is empty if the cause is proved.
     """
 
-    cause: Cause
-    what: str
+    cause: str
+    facts: tuple[Fact, ...]
     remedy: str
-    certainty: Certainty = "candidates"
-    proof: str = ""
-    whose: str | None = None
-    since_ms: int | None = None
-    shift_ms: int | None = None
-    needed_ms: int | None = None
-    evidence: tuple[Evidence, ...] = field(default=(), repr=False)
-
-    def __post_init__(self) -> None:
-        if self.proof:
-            object.__setattr__(self, "certainty", "sure")
+    apart: str = ""
+    settings: tuple[Setting, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
-        """The result of the finding; for a candidate for a fault, it is "cannot tell"."""
-        if self.cause in _NOT_RUNNING and self.certainty != "candidates":
-            return "not running"
-        if self.cause in _FINE:
-            return "no fault"
-        if self.certainty == "candidates" or self.cause is Cause.CANNOT_TELL:
-            return "cannot tell"
-        return "rows lost" if self.cause in _LOSING else "held"
+    def what(self) -> str:
+        """The telling fact in words."""
+        return self.facts[0].what if self.facts else "no fact tells whether anything holds it"
 
-    def __str__(self) -> str:
-        return self.what
+    @property
+    def whose(self) -> str | None:
+        """What holds the watermark: a source, subtask, partition or operator; None if no fact names it."""
+        named = (fact.values.get("holder") for fact in self.facts)
+        name = next((each for each in named if each), None)
+        return ", ".join(map(str, name)) if isinstance(name, tuple) else None if name is None else str(name)
 
 
-Rule = Callable[[Job], Finding | None]
-"""Finds its cause, or nothing."""
+def candidates(
+    table: Table, verdict: Verdict, because: Sequence[str], *, has_plan: bool = True
+) -> tuple[Certainty, tuple[Candidate, ...]]:
+    """The causes that fit the facts under a verdict: those that are proved, or else all, the most specific one first.
 
-BEHIND_MS: Final = 10 * SECOND_MS
-"""By how much an input has to be behind another one to count as behind: a metric of Flink may be so old."""
-FUTURE_MS: Final = 60 * SECOND_MS
-"""How far beyond the clock, or beyond what is usual, a watermark has to rise to have jumped."""
-
-
-def findings(job: Job, rules: Iterable[Rule]) -> tuple[Finding, ...]:
-    """What the rules find, the first one first, with three candidates at most; `cannot tell` if that is nothing."""
-    of_rules = [each for rule in rules if (each := rule(job)) is not None]
-    if not job.has_plan:
-        of_rules = [replace(each, certainty="likely", proof="") if each.proof else each for each in of_rules]
-    known = [each for each in of_rules if each.certainty != "candidates"]
-    follow = {cause for each in known for cause in _FOLLOW.get(each.cause, ())}
-    if any(each.cause in _HOLDING | _LOSING for each in known):
-        follow.add(Cause.NO_FAULT)
-        of_rules = [each for each in of_rules if each.certainty != "candidates" or each.cause is not Cause.NO_NEW_DATA]
-    ranks = {cause: rank for rank, cause in enumerate(Cause)}
-    own = [each for each in of_rules if each.cause not in follow]
-    own.sort(key=lambda each: (_order(each), ranks[each.cause] if each.certainty != "candidates" else 0))
-    certain = [each for each in own if each.certainty != "candidates"]
-    causes = {each.cause for each in certain}
-    if own:
-        return (*certain, *[each for each in own if each.cause not in causes][:MOST_CANDIDATES])
-    more = "for a minute or longer" if job.engine == "flink" else "until some batches with rows have come"
-    why = "what was reported does not tell whether anything holds it"
-    return (Finding(cause=Cause.CANNOT_TELL, what=why, remedy=f"Look {more}."),)
-
-
-def _order(finding: Finding) -> int:
-    if finding.certainty == "candidates":
-        return 3
-    return 0 if finding.cause in _NOT_RUNNING else 1 if finding.cause in _HOLDING else 2
-
-
-def reported(instance: Instance, at: Moment, *names: str) -> Evidence:
-    """What an instance reported at a moment, of the fields of `Moment` with these names."""
-    values = tuple((name, getattr(at, name)) for name in names)
-    return Evidence(at_ms=at.at_ms, task=instance.source, subtask=instance.subtask, values=values)
-
-
-def last_reported(instances: Iterable[Instance], *names: str) -> tuple[Evidence, ...]:
-    """What some instances reported last."""
-    return tuple(reported(each, each.last, *names) for each in instances)
-
-
-def late_since(job: Job, at_ms: int | None) -> int:
-    """How many rows the tasks of the path have dropped as late since a moment; without one since the job began."""
-    return sum(_late_of(instance, at_ms) for task in job.path for instance in job.tasks[task])
-
-
-def _late_of(instance: Instance, at_ms: int | None) -> int:
-    known = [(each.at_ms, each.late_records) for each in instance.moments if each.late_records is not None]
-    before = [late for moment_ms, late in known if at_ms is not None and moment_ms <= at_ms]
-    return grown([*(before[-1:] or [0]), *(late for moment_ms, late in known if at_ms is None or moment_ms > at_ms)])
-
-
-def grown(counts: Sequence[int]) -> int:
-    """By how much a counter has grown over its reports; one that falls has started again at 0.
-
-    >>> grown([3, 5, 1, 2])
-    4
+    A proof needs to know who reads whom. Without any cause, one candidate says what the verdict rests on.
     """
-    return sum(after - before if after >= before else after for before, after in pairwise(counts))
+    ways = [(row, way) for row in CAUSES.values() for way in row.ways if verdict in way.verdicts and way.fits(table)]
+    proved = [(row, way) for row, way in ways if has_plan and way.is_proved(table)]
+    told = proved or sorted(ways, key=lambda each: -len(each[1].requires))
+    first = {row.name: (row, way) for row, way in reversed(told)}
+    names = list(dict.fromkeys(row.name for row, _ in told))[:MOST]
+    found = tuple(_candidate(*first[name], table, is_sure=bool(proved)) for name in names)
+    none = Candidate(CANNOT_TELL, tuple(table[name] for name in because), "Look again, for a minute or longer.")
+    return "sure" if proved else "candidates", found or (none,)
 
 
-def first_late_ms(job: Job) -> int:
-    """When rows were first reported as dropped."""
-    moments = sorted(
-        each.at_ms
-        for task in job.path
-        for instance in job.tasks[task]
-        for each in instance.moments
-        if each.late_records
+def _candidate(row: Cause, way: Way, table: Table, *, is_sure: bool) -> Candidate:
+    names = dict.fromkeys(filter(None, (way.says, *way.requires)))
+    made = Candidate(row.name, tuple(table[name] for name in names), "")
+    values = Facts(LABELS, {"holder": "it"} | dict(made.facts[0].values) | {"holder": made.whose or "it"})
+    apart = "" if is_sure else values.fill(row.apart)
+    reason = f"{made.what}; if {apart}" if apart else made.what
+    settings = tuple(
+        Setting(name=each.name, value=_filled(each.value, table), reason=reason)
+        for each in row.settings
+        if all(holds(table, name) for name in each.needs) and not any(holds(table, name) for name in each.unless)
     )
-    return moments[0]
+    return Candidate(row.name, made.facts, values.fill(row.remedy), apart, settings)
 
 
-def names_of(instances: Sequence[Instance]) -> list[str]:
-    """The sources of some instances, each once."""
-    return list(dict.fromkeys(each.source for each in instances))
+def _filled(value: str, table: Table) -> str:
+    """The value of a setting with the delays that the rows have and need."""
+    known = [table[name].values for name in ("needed less", "needed more") if holds(table, name)]
+    return Facts(LABELS, known[0]).fill(value) if known and "{" in value else value

@@ -24,7 +24,7 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.words import is_instant, shown
 from wmlab.engines.answers import EngineLog, JobExplanation, explain, jobs_at
-from wmlab.engines.moments import Instance, Job
+from wmlab.engines.moments import Instance, Job, time_of
 
 __all__ = ["watermarks"]
 namespace(__name__)
@@ -85,7 +85,7 @@ def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
             for instance in instances:
                 name = instance.source if len(instances) == 1 else f"{instance.source}, subtask {instance.subtask}"
                 is_holder = _holds(instance, explanation)
-                points = [(each.at_ms, each.output_watermark_ms) for each in instance.moments]
+                points = [(each.at_ms, time_of(each.output_watermark_ms)) for each in instance.moments]
                 curves.append(_steps(name, "upper" if is_holder else next(others), points, job.at_ms))
     if job.engine == "spark":
         newest: list[tuple[int, Value]] = []
@@ -93,8 +93,13 @@ def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
             before = newest[-1][1] if newest else None
             newest.append((each.at_ms, max((v for v in (before, each.event_max_ms) if v is not None), default=None)))
         curves.append(_steps("newest event time", "perfect", newest, job.at_ms))
-    curves.append(_steps(f"{job.operator}: watermark", "lower", job.watermarks, job.at_ms))
+    curves.append(_steps(f"{job.operator}: watermark", "lower", _marks(job), job.at_ms))
     return [curve for curve in curves if any(y is not None for y in curve.ys)]
+
+
+def _marks(job: Job) -> list[tuple[int, Value]]:
+    """The watermark that was asked for, at each moment; None if there was none."""
+    return [(at_ms, time_of(mark)) for at_ms, mark in job.watermarks]
 
 
 def _holds(instance: Instance, explanation: JobExplanation) -> bool:
@@ -117,11 +122,11 @@ def _without(job: Job, explanation: JobExplanation) -> Panel | None:
     """The sources, and the operator that was asked for, that have had no watermark at all; what holds it says so."""
     if job.engine == "spark":
         return None
-    silent = [each for each in job.sources if all(at.output_watermark_ms is None for at in each.moments)]
+    silent = [each for each in job.sources if all(time_of(at.output_watermark_ms) is None for at in each.moments)]
     names = [f"{each.source}, subtask {each.subtask}" for each in silent]
     holds = [_holds(each, explanation) for each in silent]
     names = [f"holds: {name}" if marked else name for name, marked in zip(names, holds, strict=True)]
-    names += [job.operator] if all(value is None for _, value in job.watermarks) else []
+    names += [job.operator] if all(value is None for _, value in _marks(job)) else []
     if not names:
         return None
     begin_ms = min(each.moments[0].at_ms for each in job.sources)
@@ -131,13 +136,14 @@ def _without(job: Job, explanation: JobExplanation) -> Panel | None:
 
 def _lag(job: Job) -> Panel | None:
     """How far the watermark is behind the clock, or with Spark behind the newest event time."""
-    points: list[tuple[int, Value]] = [(at_ms, None if w is None else at_ms - w) for at_ms, w in job.watermarks]
+    points: list[tuple[int, Value]] = [(at_ms, None if w is None else at_ms - w) for at_ms, w in _marks(job)]
     name = "lag behind the clock"
     if job.engine == "spark":
         points, newest, name = [], None, "lag behind the newest event time"
         for each in job.observed[0].moments:
             newest = max((v for v in (newest, each.event_max_ms) if v is not None), default=None)
-            gap = None if newest is None or each.input_watermark_ms is None else newest - each.input_watermark_ms
+            mark = time_of(each.input_watermark_ms)
+            gap = None if newest is None or mark is None else newest - mark
             points.append((each.at_ms, gap))
     curve = _steps(name, "third", points, job.at_ms)
     known = [y for y in curve.ys if y is not None]

@@ -29,9 +29,17 @@ _MOST_KEPT: Final = 600
 """How many polls of a job that is watched are kept."""
 _NAMES_A_REQUEST: Final = 40
 _REMEDY: Final = "give one such as http://localhost:8081."
+_NO_FLINK: Final = "the address does not answer as Flink does."
+ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
+"""The states of a job that does not come back."""
 SCHEMES: Final = ("http://", "https://")
 BROKE_OFF: Final = "broke_off"
 """The key of the first line that says why no more polls follow."""
+SETTINGS: Final = "settings"
+"""The key of the first line that has the settings that Flink was asked for."""
+
+INTERVAL: Final = "pipeline.auto-watermark-interval"
+IDLE_TIMEOUT: Final = "table.exec.source.idle-timeout"
 
 Asked = Callable[[str], Any]
 """Gives the JSON, or the text, at a path of an HTTP interface."""
@@ -80,7 +88,28 @@ def address_of(text: str, headers: Mapping[str, str] | None = None) -> Address:
 
 def jobs_at_address(address: Address) -> list[Line]:
     """All jobs that the interface knows, each with "jid", "name" and "state"."""
-    return list(asker(address)("/jobs/overview")["jobs"])
+    return _jobs(asker(address))
+
+
+def to_run(jobs: Sequence[Line]) -> list[Line]:
+    """The jobs that somebody waits for: none that has ended, nor has failed and runs again under its name."""
+    running = {each["name"] for each in jobs if each["state"] not in ENDED}
+    return [
+        each
+        for each in jobs
+        if each["state"] not in ENDED or (each["state"] == "FAILED" and each["name"] not in running)
+    ]
+
+
+def _jobs(ask: Asked) -> list[Line]:
+    """The jobs of the overview; raises `EngineError` for the JSON of anything but Flink."""
+    answer = ask("/jobs/overview")
+    jobs = answer.get("jobs") if isinstance(answer, dict) else None
+    if not isinstance(jobs, list) or not all(
+        isinstance(each, dict) and {"jid", "name", "state"} <= each.keys() for each in jobs
+    ):
+        raise EngineError(_NO_FLINK, remedy="ask a Flink REST interface.")
+    return jobs
 
 
 def poll(address: Address, *, job: str | None = None, polls: int = 40, every_ms: int = 1_000) -> tuple[Line, ...]:
@@ -92,14 +121,11 @@ def poll(address: Address, *, job: str | None = None, polls: int = 40, every_ms:
     polls = the_number(polls, EngineError, name="polls", least=1, most=_MOST_POLLS)
     every_ms = the_duration(every_ms, EngineError, name="every_ms", least_ms=1)
     ask = asker(address)
-    chosen = _job(ask("/jobs/overview")["jobs"], job or address.job)
-    detail, plan = ask(f"/jobs/{chosen}"), ask(f"/jobs/{chosen}/plan")["plan"]
-    header: dict[str, Any] = {
-        "version": ask("/config").get("flink-version"),
-        "job": {key: detail.get(key) for key in ("jid", "name", "state", "start-time")},
-        "vertices": [{key: vertex[key] for key in ("id", "name", "parallelism")} for vertex in detail["vertices"]],
-        "plan": plan,
-    }
+    chosen = _job(_jobs(ask), job or address.job)
+    try:
+        header = _header(ask, chosen)
+    except (LookupError, TypeError, AttributeError):
+        raise EngineError(_NO_FLINK, remedy="ask a Flink REST interface.") from None
     lines: list[Line] = []
     begun = time.monotonic()
     with ThreadPoolExecutor(max_workers=4) as workers:
@@ -115,12 +141,40 @@ def poll(address: Address, *, job: str | None = None, polls: int = 40, every_ms:
     return (header, *lines)
 
 
+def _header(ask: Asked, job: str) -> dict[str, Any]:
+    """What does not change of a job: its plan, and the settings that Flink tells."""
+    detail = ask(f"/jobs/{job}")
+    return {
+        "version": ask("/config").get("flink-version"),
+        "job": {key: detail.get(key) for key in ("jid", "name", "state", "start-time")},
+        "vertices": [{key: vertex[key] for key in ("id", "name", "parallelism")} for vertex in detail["vertices"]],
+        "plan": ask(f"/jobs/{job}/plan")["plan"],
+        SETTINGS: _settings(ask, job),
+    }
+
+
 def poll_again(address: Address, lines: Sequence[Line]) -> tuple[Line, ...]:
     """The lines of a job with one poll more, of the last `_MOST_KEPT`; raises `EngineError` if it cannot be reached."""
     header, *polls = lines
     with ThreadPoolExecutor(max_workers=4) as workers:
         new = _poll(asker(address), header["job"]["jid"], workers)
     return (header, *polls[1 - _MOST_KEPT :], new)
+
+
+def _settings(ask: Asked, job: str) -> dict[str, str]:
+    """The settings of watermarks, where the cluster's configuration or the job's has them, the job's above all.
+
+    What a job sets in its program is in neither. A Flink without such a page says nothing.
+    """
+    known: dict[str, str] = {}
+    for path in ("/jobmanager/config", f"/jobs/{job}/jobmanager/config", f"/jobs/{job}/config"):
+        try:
+            answer = ask(path)
+            pairs = answer if isinstance(answer, list) else answer["execution-config"]["user-config"].items()
+            known |= dict((each["key"], each["value"]) if isinstance(each, dict) else each for each in pairs)
+        except (EngineError, LookupError, TypeError, AttributeError):
+            continue
+    return {name: str(known[name]) for name in (INTERVAL, IDLE_TIMEOUT) if name in known}
 
 
 def _poll(ask: Asked, job: str, workers: ThreadPoolExecutor) -> Line:
@@ -157,7 +211,9 @@ def _exception(answer: Mapping[str, Any]) -> str | None:
 
 
 def _job(jobs: Sequence[Line], wanted: str | None) -> str:
-    fitting = [each for each in jobs if wanted in (each["jid"], each["name"])]
+    named = [each for each in jobs if wanted in (each["jid"], each["name"])]
+    # One that was started again has the name of those before it.
+    fitting = [each for each in named if each["state"] not in ENDED] or named
     if wanted is None:
         fitting = [each for each in jobs if each["state"] == "RUNNING"] if len(jobs) > 1 else list(jobs)
     return only_id(
@@ -165,6 +221,16 @@ def _job(jobs: Sequence[Line], wanted: str | None) -> str:
         "jobs that run" if wanted is None else f"jobs {wanted!r}",
         (f"{each['name']} ({each['jid']}, {each['state']})" for each in jobs),
     )
+
+
+def _content(answer: Any) -> bytes:
+    """A whole answer, or the part of it that is too much; raises `TimeoutError` if it takes longer than one may."""
+    content, until = b"", time.monotonic() + _TIMEOUT_S
+    while len(content) <= _MOST_ANSWER and (part := answer.read1(2**16)):
+        content += part
+        if time.monotonic() > until:
+            raise TimeoutError(f"no whole answer within {_TIMEOUT_S:.0f} s")
+    return content
 
 
 class _SameAddress(urllib.request.HTTPRedirectHandler):
@@ -184,7 +250,7 @@ def asker(address: Address, *, as_text: bool = False) -> Asked:
         request = urllib.request.Request(url, headers=dict(address.headers))
         try:
             with opener.open(request, timeout=_TIMEOUT_S) as answer:
-                content = answer.read(_MOST_ANSWER + 1)
+                content = _content(answer)
             if len(content) > _MOST_ANSWER:
                 raise EngineError(f"{url} answers with more than 16 MB.", remedy="ask a Flink REST interface.")
             return content.decode() if as_text else json.loads(content)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 
-from wmlab.engines.tables import QUERY, Engine
+from wmlab.engines.tables import NONE_YET, QUERY, Engine
 
 STANDS_MS: Final = 20_000
 """How long a metric of Flink has to stay to count as standing: by default Flink renews what it shows every ten seconds
@@ -32,8 +32,19 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One operator of a chain at one moment; None is unknown. Its watermarks are of one report."""
+
+    operator: str
+    got_ms: int | None
+    sent_ms: int | None
+    records_in: int | None
+    records_out: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A task's subtask, or a source of Spark, at one moment; None is unknown.
+    """A task's subtask, or a source of Spark, at one moment; None is unknown, a watermark may be `NONE_YET`.
 
     `records` is what a source has read and any other task has received, `written` what has reached the last operator of
     the chain; `delay_ms` is stated by the plan. An operator of two inputs reports the smaller watermark of both, also
@@ -60,6 +71,7 @@ class Moment:
     run: str | None = None
     duration_ms: int | None = None
     splits: tuple[Split, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     @property
     def end_ms(self) -> int:
@@ -92,16 +104,9 @@ class Instance:
 
     @property
     def silent_since_ms(self) -> int | None:
-        """From when on it has read nothing more; None if it reads still, or if its records are not reported."""
-        last = self.last.records
-        if last is None:
-            return None
-        return next(each.at_ms for each in self.moments if each.records == last)
-
-    def is_silent(self, at_ms: int) -> bool:
-        """Whether it has read nothing for so long that it counts as standing."""
-        since = self.silent_since_ms
-        return since is not None and at_ms - since >= STANDS_MS
+        """From when on it has read nothing more; None if its records are not reported."""
+        known = [(each.at_ms, each.records) for each in self.moments if each.records is not None]
+        return same_since(known) if self.last.records is not None else None
 
     @property
     def splits_are_idle(self) -> bool:
@@ -117,7 +122,7 @@ class Job:
     `state` is what the engine calls the job's state, None if nobody knows; `plans` has what the plan says of each task,
     `states` the states of the job, and `titles` the names of the observed operators. `is_looked_at` is whether anybody
     looked at that moment, so that what had not been reported by then had not happened; without `has_plan`, who reads
-    whom is assumed.
+    whom is assumed. `settings` are those that the engine was asked for.
     """
 
     engine: Engine
@@ -135,6 +140,7 @@ class Job:
     titles: tuple[str, ...] = ()
     is_looked_at: bool = True
     has_plan: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sources(self) -> list[Instance]:
@@ -164,7 +170,7 @@ class Job:
 
     @cached_property
     def watermarks(self) -> list[tuple[int, int | None]]:
-        """When the observed task had which watermark: the smallest of its live instances, None before they have one."""
+        """When the observed task had which watermark: the smallest of its live instances, None if one is unknown."""
         by_moment: dict[int, list[int | None]] = {}
         for instance in self.observed:
             for moment in instance.moments:
@@ -176,16 +182,19 @@ class Job:
         return [(at_ms, smallest(values)) for at_ms, values in sorted(by_moment.items())]
 
     @property
-    def watermark_ms(self) -> int | None:
+    def reported_ms(self) -> int | None:
         """The last one of these."""
         return self.watermarks[-1][1] if self.watermarks else None
 
     @property
+    def watermark_ms(self) -> int | None:
+        """The last one of these as a time; None if there is none yet, too."""
+        return time_of(self.reported_ms)
+
+    @property
     def stands_since_ms(self) -> int | None:
-        """From when on it has been this watermark; None without any moment at which the job reported."""
-        values = self.watermarks
-        changes = [after[0] for before, after in pairwise(values) if before[1] != after[1]]
-        return changes[-1] if changes else values[0][0] if values else None
+        """From when on it has been this watermark; None if none was reported."""
+        return None if self.reported_ms is None else same_since(self.watermarks)
 
     @property
     def stands(self) -> bool:
@@ -217,7 +226,7 @@ class Job:
             for each in consumer.moments
             if each.at_ms <= self.at_ms - STANDS_MS and each.input_watermark_ms is not None
         ]
-        return bool(before) and instance.last.records is not None and (sent is None or max(before) > sent)
+        return bool(before) and sent is not None and max(before) > sent
 
     def is_live(self, instance: Instance) -> bool:
         """Whether anybody waits for it: it has not ended, and is not idle."""
@@ -227,39 +236,23 @@ class Job:
         """The instances that a task reads and waits for."""
         return [each for name in self.inputs[task] for each in self.tasks.get(name, ()) if self.is_live(each)]
 
-    def holders(self) -> list[Instance]:
-        """The instances of a source with the smallest watermark, found from the observed task on along its inputs.
-
-        None of them counts before it has reported. Empty if all have ended, and for Spark, which reports no watermark
-        of a source.
-        """
-        if self.engine == "spark":
-            return []
-        task, seen = self.observed_task, set[str]()
-        smallest_of = [] if self.inputs[task] else _smallest([each for each in self.observed if self.is_live(each)])
-        while self.inputs[task] and task not in seen:
-            seen.add(task)
-            smallest_of = _smallest([each for each in self.live_inputs(task) if each.last.records is not None])
-            if not smallest_of:
-                break
-            task = smallest_of[0].task
-        return smallest_of
-
-
-def _smallest(instances: Sequence[Instance]) -> list[Instance]:
-    """Those of one task that have the smallest output, where none is the smallest."""
-    if not instances:
-        return []
-    lowest = smallest(each.last.output_watermark_ms for each in instances)
-    lowest_ones = [each for each in instances if each.last.output_watermark_ms == lowest]
-    return [each for each in lowest_ones if each.task == lowest_ones[0].task]
-
 
 def smallest(watermarks: Iterable[int | None]) -> int | None:
     """The smallest watermark; None if one of them is unknown, since nobody may go beyond it."""
     values = list(watermarks)
     known = [value for value in values if value is not None]
     return min(known) if known and len(known) == len(values) else None
+
+
+def time_of(watermark: int | None) -> int | None:
+    """A watermark that is a time; None for none yet."""
+    return None if watermark == NONE_YET else watermark
+
+
+def same_since(values: Sequence[tuple[int, object]]) -> int:
+    """Since which moment the last of these values has been what it is."""
+    changes = [after[0] for before, after in pairwise(values) if before[1] != after[1]]
+    return changes[-1] if changes else values[0][0]
 
 
 def title_of(task: str) -> str:
@@ -339,16 +332,32 @@ def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
     return Moment(
         at_ms=first["at_ms"],
         ended=first["ended"],
-        input_watermark_ms=max((value for value in received if value is not None), default=None),
+        input_watermark_ms=_most(*received),
         output_watermark_ms=last["output_watermark_ms"],
-        records=first["records_out"] if is_source else first["records_in"],
+        records=_read(first) if is_source else first["records_in"],
         written=last["records_in"] if len(chain) > 1 and last["task"] != QUERY else last["records_out"],
         late_records=_sum(row["late_records"] for row in chain),
         state_rows=_sum(row["state_rows"] for row in chain),
         removed_rows=_sum(row["removed_rows"] for row in chain),
-        delay_ms=max((row["delay_ms"] for row in chain if row["delay_ms"] is not None), default=None),
-        drift_ms=max((row["drift_ms"] for row in chain if row["drift_ms"] is not None), default=None),
+        delay_ms=_most(*(row["delay_ms"] for row in chain)),
+        drift_ms=_most(*(row["drift_ms"] for row in chain)),
+        steps=tuple(map(_step, chain)),
         **{name: first[name] for name in _OF_FIRST},
+    )
+
+
+def _read(first: Mapping[str, Any]) -> int | None:
+    """What a source has read: what it has passed on, or what it has got and dropped."""
+    return None if first["records_out"] is None else _most(first["records_out"], first["records_in"])
+
+
+def _step(row: Mapping[str, Any]) -> Step:
+    return Step(
+        operator=row["operator"],
+        got_ms=row["input_watermark_ms"],
+        sent_ms=row["output_watermark_ms"],
+        records_in=row["records_in"],
+        records_out=row["records_out"],
     )
 
 
@@ -357,6 +366,10 @@ _OF_FIRST: Final = (
     *("event_max_ms", "event_min_ms", "run", "duration_ms"),
 )
 """What a task reports once, so that all rows of its chain have it."""
+
+
+def _most(*counts: int | None) -> int | None:
+    return max((count for count in counts if count is not None), default=None)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,13 +18,15 @@ from wmlab.core.files import as_path, read_text
 from wmlab.core.times import moment_ms
 from wmlab.core.words import listed, shown
 from wmlab.engines.collected import lines_of, samples_of_text
+from wmlab.engines.flink_rest import SETTINGS
+from wmlab.engines.spark_query import settings_of
 from wmlab.engines.tables import Engine, Line, innermost_reason, only_id
 
 _MOST_BYTES: Final = 256 * 2**20
 """How large a file of lines may be."""
 _HEADER: Final = "wmlab engine log"
 """The key of the line with which a kept log of Spark begins."""
-_OF_HEADER: Final = ("until_ms", "waits", "state", "exception")
+_OF_HEADER: Final = ("until_ms", "waits", "state", "exception", "settings")
 _EVENTS: Final = "org.apache.spark.sql.streaming.StreamingQueryListener$Query"
 """How the events of queries begin in Spark's event log."""
 _COMPRESSED: Final = {".zstd": "zstd", ".zst": "zstd", ".lz4": "lz4", ".gz": "gzip"}
@@ -42,6 +45,12 @@ class Lines:
     waits: bool | None = None
     state: str | None = None
     exception: str | None = None
+    settings: Mapping[str, str] | None = None
+
+    @property
+    def settings_known(self) -> Mapping[str, str]:
+        """The settings that were asked for; those of Flink are in its first line."""
+        return (self.lines[0].get(SETTINGS) if self.engine == "flink" else self.settings) or {}
 
     def text(self) -> str:
         """The lines as a file has them."""
@@ -102,15 +111,16 @@ def _text(file: Path) -> str:
 def _of_events(events: Iterable[Line], query: str | None, where: str) -> Lines:
     """The progress of one query in an event log, and how it ended."""
     own = [event for event in events if str(event.get("Event")).startswith(_EVENTS)]
-    names = {str(e["id"]): e.get("name") for e in own if "name" in e}
-    reported: dict[str, list[Line]] = {}
+    starts = {str(event["id"]): event for event in own if "name" in event}
+    reported: dict[str, list[Line]] = {key: [] for key in starts}
     for event in own:
         if "progress" in event:
             reported.setdefault(str(event["progress"]["id"]), []).append(event["progress"])
-    fitting = [key for key in reported if query in (None, key, names.get(key))]
-    offered = (f"{names.get(key) or 'without a name'} ({key})" for key in reported)
+    names = {key: starts.get(key, {}).get("name") for key in reported}
+    fitting = [key for key in reported if query in (None, key, names[key])]
+    offered = (f"{names[key] or 'without a name'} ({key})" for key in reported)
     chosen = only_id(fitting, f"such queries in {where}", offered)
-    lines = reported[chosen]
+    lines = reported[chosen] or [_no_batch(starts[chosen])]
     ends = [e for e in own if "progress" not in e and "name" not in e and str(e.get("id")) == chosen]
     ends = [e for e in ends if e.get("runId") == lines[-1].get("runId") and "exception" in e]
     last_ms = moment_ms(lines[-1]["timestamp"]) + int((lines[-1].get("durationMs") or {}).get("triggerExecution") or 0)
@@ -118,6 +128,22 @@ def _of_events(events: Iterable[Line], query: str | None, where: str) -> Lines:
         return Lines("spark", tuple(lines), until_ms=last_ms)
     wrong = ends[-1]["exception"]
     return Lines("spark", tuple(lines), last_ms, False, "FAILED" if wrong else "ENDED", innermost_reason(wrong))
+
+
+def queries_in(path: str | Path) -> list[str]:
+    """The ids of the queries in an event log of Spark; none for any other file."""
+    try:
+        text = _text(as_path(path, EngineError))
+        events = [json.loads(line) for line in text.splitlines() if _EVENTS in line]
+    except (OSError, ValueError):
+        return []
+    return list(dict.fromkeys(str(event["id"]) for event in events if "name" in event))
+
+
+def _no_batch(started: Mapping[str, Any]) -> Line:
+    """A progress without anything, for a query that has ended before its first batch had."""
+    known = {name: started.get(name) for name in ("id", "name", "runId", "timestamp")}
+    return {**known, "batchId": 0, "sources": [], "stateOperators": [], "sink": {}}
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:
@@ -157,6 +183,9 @@ def progress_of(offered: Any) -> Lines:
             remedy="give query, query.recentProgress, or a file with one progress a line.",
         )
     lines = [_plain(batch) for batch in batches]
+    if not lines and known.get("state") in ("FAILED", "ENDED"):
+        at = datetime.fromtimestamp(known["until_ms"] / 1_000, UTC).isoformat(timespec="milliseconds")
+        lines = [_no_batch({"id": str(offered.id), "name": offered.name, "timestamp": at})]
     if not lines:
         raise EngineError("the query has reported no batch yet.", remedy="wait for its first batch, then ask again.")
     return Lines("spark", _one_query(lines), **known)
@@ -170,6 +199,7 @@ def _state_of(query: Any) -> dict[str, Any]:
         "waits": bool(query.isActive and not status["isDataAvailable"] and not status["isTriggerActive"]),
         "state": "RUNNING" if query.isActive else "ENDED" if wrong is None else "FAILED",
         "exception": None if wrong is None else innermost_reason(str(wrong)),
+        "settings": settings_of(query) if query.isActive else None,
     }
 
 

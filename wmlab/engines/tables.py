@@ -1,8 +1,8 @@
 """The one table of what a Flink job or a Spark query reported, and how the lines of each engine become its rows.
 
 A line is what the engine said at one moment: of Flink a poll of its REST interface, of Spark the progress of a batch.
-What an engine does not say is null: the table holds no guess. Flink writes an unknown watermark as −2^63 and an unknown
-share as NaN, Spark a watermark before the first one as 1970.
+What an engine does not say is null: the table holds no guess. A watermark that an engine says there is not yet is
+another value, `NONE_YET`: Flink writes −2^63 for it, Spark 1970. Flink writes an unknown share as NaN.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from wmlab.core.errors import EngineError
+from wmlab.core.errors import UnknownJobError
 from wmlab.core.schemas import FLAG, LONG, REAL, TEXT, column, table
 from wmlab.core.times import moment_ms
-from wmlab.core.words import listed
+from wmlab.core.words import CALENDAR_MS, CALENDAR_YEARS, listed
 
 Engine = Literal["flink", "spark"]
 Line = Mapping[str, Any]
@@ -38,8 +38,8 @@ ENGINE_TABLE: Final = table(
     column("subtask", LONG, "number of the parallel instance, from 0; Spark reports none", nullable=True),
     column("split", TEXT, "Flink: the split or partition of a source that the row is about", nullable=True),
     column("ended", FLAG, "whether the task has finished, so that nobody waits for it"),
-    column("input_watermark_ms", LONG, "the watermark that it has got", unit="ms", nullable=True),
-    column("output_watermark_ms", LONG, "the watermark that it has sent", unit="ms", nullable=True),
+    column("input_watermark_ms", LONG, "the watermark that it has got; −2^63: none yet", unit="ms", nullable=True),
+    column("output_watermark_ms", LONG, "the watermark that it has sent; −2^63: none yet", unit="ms", nullable=True),
     column("delay_ms", LONG, "the delay of its watermark, where the plan states it", unit="ms", nullable=True),
     column(
         "records_in", LONG, "records received: Flink since the task began, Spark since the log began", nullable=True
@@ -65,7 +65,8 @@ Spark."""
 
 QUERY: Final = "query"
 """The task of a Spark query's own watermark."""
-_UNKNOWN_WATERMARK: Final = -(2**63)
+NONE_YET: Final = -(2**63)
+"""The watermark of what reports that there has been none; null is one that was not reported."""
 _END_OF_TIME: Final = 2**63 - 1
 _SHARES: Final = {
     "idle_share": "idleTimeMsPerSecond",
@@ -169,7 +170,7 @@ def _rows_of_task(task: str, reported: Mapping[str, Any], delays: Mapping[str, i
 
 
 def _known_watermark(watermark: int | None) -> int | None:
-    return watermark if watermark is not None and _UNKNOWN_WATERMARK < watermark < _END_OF_TIME else None
+    return watermark if watermark is not None and watermark < _END_OF_TIME else None
 
 
 def _whole(text: str | None) -> int | None:
@@ -209,6 +210,7 @@ def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
 def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str]) -> Iterator[dict[str, Any]]:
     """The rows of a query's operators with state in one batch, or of the query itself if it has none."""
     event = progress.get("eventTime") or {}
+    watermark = _spark_time(event.get("watermark"))
     operators = progress["stateOperators"] or [{"operatorName": QUERY}]
     written = (progress.get("sink") or {}).get("numOutputRows", -1)
     # Spark's event log has the rows of each source, and no sum of them.
@@ -225,7 +227,7 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
             "operator": title,
             "chain": position,
             # Spark starts with 1970, which is not a watermark of any row.
-            "input_watermark_ms": _spark_time(event.get("watermark")) or None,
+            "input_watermark_ms": NONE_YET if watermark == 0 else watermark,
             "records_in": totals["read"],
             "records_out": None if written < 0 else totals["written"],
             "late_records": totals[f"late {title}"] if "numRowsDroppedByWatermark" in state else None,
@@ -237,18 +239,23 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
 
 
 def only_id(ids: Sequence[str], what: str, offered: Iterable[str]) -> str:
-    """The id of the one job or query that fits; raises `EngineError`, which names those that are offered, otherwise."""
+    """The id of the one job or query that fits; else raises `UnknownJobError`, which names those that are offered."""
     if len(ids) == 1:
         return ids[0]
     names = listed(list(offered), most=6) or "none"
-    raise EngineError(f"there are {len(ids)} {what}, of {names}.", remedy="name one with job=, by its id.")
+    raise UnknownJobError(f"there are {len(ids)} {what}, of {names}.", remedy="name one with job=, by its id.")
 
 
 def innermost_reason(text: str | None) -> str | None:
-    """The innermost cause in the text of a Java exception, in a line: the last one, or the first line without any."""
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    """The innermost cause in the text of an exception, in a line: of Python, the last line of its traceback; of Java,
+    the last cause; or the first line without any.
+    """
+    raw = (text or "").splitlines()
+    begins = [number for number, line in enumerate(raw) if "Traceback (most recent call last)" in line]
+    behind = [line for line in raw[begins[-1] + 1 :] if line[:1].isalpha()] if begins else []
+    lines = [line.strip() for line in raw if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return next(iter((*causes[-1:], *lines)), None)
+    return next(iter((*behind[:1], *causes[-1:], *lines)), None)
 
 
 def _titled(names: Sequence[str]) -> list[str]:
@@ -262,4 +269,11 @@ def _titled(names: Sequence[str]) -> list[str]:
 
 
 def _spark_time(text: str | None) -> int | None:
-    return None if text is None else moment_ms(text)
+    """A time of a progress; Spark writes a year beyond 9999 with its sign: "+57840-11-09T00:43:20.000Z"."""
+    if text is None or not (far := _FAR_YEAR.fullmatch(text)):
+        return None if text is None else moment_ms(text)
+    cycles, year = divmod(int(far[1]), CALENDAR_YEARS)
+    return moment_ms(f"{CALENDAR_YEARS + year:04}{far[2]}") + (cycles - 1) * CALENDAR_MS
+
+
+_FAR_YEAR: Final = re.compile(r"([+-]\d{5,})(-.*)")

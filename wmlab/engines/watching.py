@@ -106,7 +106,7 @@ def answers_of(
 
 
 def save_page(log: EngineLog, explanation: JobExplanation, path: str | Path) -> Path:
-    """Write the answer, its evidence, the advice and the chart as a page for a ticket; return its path.
+    """Write the answer, its facts, the advice and the chart as a page for a ticket; return its path.
 
     The suffix decides: `.html` is one file, `.md` has the chart in an SVG next to it. Raises `EngineError` for another
     suffix, or if the file exists.
@@ -119,9 +119,9 @@ def save_page(log: EngineLog, explanation: JobExplanation, path: str | Path) -> 
         files = {target: f"<!DOCTYPE html><meta charset='utf-8'><title>{escape(heading)}</title><body>{body}</body>\n"}
     elif target.suffix == ".md":
         picture = target.with_suffix(".svg")
-        evidence = "\n".join(f"- {each}" for each in explanation.evidence)
+        facts = "\n".join(f"- {each}" for each in explanation.because)
         text = "\n\n".join(
-            [f"# {heading}", *explanation.lines, evidence, advice.sentence, f"![{heading}]({picture.name})"]
+            [f"# {heading}", *explanation.lines, facts, advice.sentence, f"![{heading}]({picture.name})"]
         )
         files = {target: f"{text}\n", picture: chart.svg}
     else:

@@ -1,0 +1,217 @@
+"""What is true of each run of a real engine that is kept: written from what was started, not from what is answered.
+
+A run has the verdicts that are right at its end, the causes that are true of it, and what holds its watermark. Whoever
+is sure at any moment of it, or after parts of its log were taken away, has to name one of these causes and holders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import wmlab as wm
+
+HERE: Final = Path(__file__).parent / "logs"
+FINE: Final = "no fault"
+_FIRST_BATCHES: Final = frozenset({"rows are no newer", "no new data"})
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is right of a run; `holders` has every name that may be said to hold it, in full or in part."""
+
+    verdicts: frozenset[str]
+    causes: frozenset[str]
+    holders: tuple[str, ...]
+
+
+def _truth(verdicts: str, causes: str, *holders: str) -> Truth:
+    return Truth(frozenset(verdicts.split(" | ")), frozenset(causes.split(" | ")), holders)
+
+
+_HEALTHY: Final = _truth("no fault", "no fault")
+_BEHIND: Final = "source behind | source falls behind"
+_DELAYS: Final = "delay larger than needed"
+_SPARK_FINE: Final = _truth("no fault | cannot tell", "no fault")
+_SILENT_PART: Final = "silent subtask or partition"
+_MAX: Final = "watermark of the fastest source"
+
+_KEPT: Final = {
+    "flink/healthy": _HEALTHY,
+    "flink/hour_behind": _truth("held", _BEHIND, "other[5]"),
+    "flink/other_ends": _truth("no fault", "ended | no fault", "other[5]"),
+    "flink/other_silent": _truth("held", "silent source", "other[5]"),
+    "flink/future_row": _truth("rows lost", "jump into the future", "subtask 0 of orders[1]", "orders[1]"),
+    "flink/late_rows": _truth("rows lost", "delay smaller than the lateness"),
+    "flink/delay_too_large": _truth("held", _DELAYS, "orders[1]"),
+    "flink/window_not_over": _HEALTHY,
+    "flink/one_subtask_without_rows": _truth("held", _SILENT_PART, "subtask 1 of orders[1]"),
+    "flink/all_idle": _truth("held", "no new data"),
+    "flink/union_behind": _truth("held", _BEHIND, "other[4]"),
+    "flink/back_pressure": _truth("held", "back pressure", "Calc[4]", "orders[1]"),
+    "flink/partition_silent": _truth("held", _SILENT_PART, "partition p1 of orders, subtask 0"),
+    "flink/partition_behind": _truth("held", _BEHIND, "partition p1 of orders, subtask 0"),
+    "flink/aligned": _truth("held", f"{_BEHIND} | paused by alignment", "payments"),
+    "flink/idle_subtask": _HEALTHY,
+    "flink/join_side_idle": _HEALTHY,
+    "flink/join_idle_timeout": _HEALTHY,
+    "flink/failed": _truth("not running", "failed"),
+    "flink/cancelled": _truth("not running", "cancelled"),
+    "flink/waits_to_restart": _truth("not running", "restarting"),
+    "flink/ahead_of_clock": _truth("no fault | held", "ahead of the clock", "subtask 0 of orders", "partition p0"),
+    "flink/processing_time": _HEALTHY,
+    "flink/time_zone": _truth("held", "time zone", "orders[1]"),
+    "flink/two_pipelines": _truth("held", f"{_BEHIND} | time zone", "other[10]"),
+    "flink/sources_of_one_name": _truth("held", _BEHIND, "Kafka Source (2)"),
+    "flink/stock_source_behind": _truth("held", _BEHIND, "old numbers"),
+    "flink/source_silent": _truth("held", "silent source", "payments"),
+    "flink/restarts": _truth("held", "restarts"),
+    "flink/silent_in_scan": _truth("held", "silent source", "other"),
+    "flink/silent_in_scan_idle_timeout": _HEALTHY,
+    "flink/behind_in_scan": _truth("held", _BEHIND, "other"),
+    "flink/behind_in_scan_aligned": _truth("held", f"{_BEHIND} | paused by alignment", "other"),
+    "flink/partition_idle_timeout": _HEALTHY,
+    "flink/source_idle_timeout": _HEALTHY,
+    "flink/stock_source_aligned": _truth("held", f"{_BEHIND} | paused by alignment", "old numbers"),
+    "flink/no_watermark": _truth("held", "source without watermark", "orders"),
+    "flink/watermark_strategy": _HEALTHY,
+    "flink/undeclared": _truth(
+        "held", "source without watermark | no row reaches the watermark", "orders[1]", "Calc[2]"
+    ),
+    "flink/declared": _HEALTHY,
+    "flink/time_zone_utc": _HEALTHY,
+    "spark/healthy": _SPARK_FINE,
+    "spark/future_row": _truth("rows lost", "jump into the future"),
+    "spark/late_rows": _truth("rows lost", "delay smaller than the lateness"),
+    "spark/no_more_data": _truth("no fault | cannot tell | held", "no new data"),
+    "spark/one_source_silent": _truth("held", "silent source", "FileStreamSource[file:/data/b]"),
+    "spark/source_without_records": _truth("held", "silent source", "FileStreamSource[file:/data/b]"),
+    "spark/one_source_behind": _truth("held", _BEHIND),
+    "spark/delay_too_large": _truth("held", _DELAYS, "the delay"),
+    "spark/no_newer_rows": _truth("held", "rows are no newer", "FileStreamSource[file:/data/a]"),
+    "spark/no_watermark": _truth("held", "source without watermark"),
+    "spark/chained_windows": _SPARK_FINE,
+    "spark/two_delays": _truth("held", _DELAYS, "the longest delay"),
+    "spark/fastest_decides": _truth("rows lost", _MAX),
+    "spark/no_batches_without_rows": _truth("held | cannot tell", "no batches without rows", "noDataMicroBatches"),
+    "spark/session_open": _SPARK_FINE,
+    "spark/restart": _SPARK_FINE,
+    "spark/one_source_silent_max": _SPARK_FINE,
+    "spark/source_without_records_max": _SPARK_FINE,
+    "spark/slowest_decides": _truth("held", f"{_DELAYS} | {_BEHIND}", "the longest delay"),
+    "spark/late_rows_longer_delay": _SPARK_FINE,
+}
+_FURTHER: Final = {
+    "flink/future_row": _KEPT["flink/future_row"],
+    "flink/healthy": _HEALTHY,
+    "flink/hour_behind": _KEPT["flink/hour_behind"],
+    "flink/other_ends": _KEPT["flink/other_ends"],
+    "flink/other_silent": _KEPT["flink/other_silent"],
+    "flink2/aligned_and_slow": _KEPT["flink/aligned"],
+    "flink2/cancelled_before": _truth("not running", "cancelled"),
+    "flink2/datastream_join_idle_timeout_set": _HEALTHY,
+    "flink2/datastream_processing_time": _HEALTHY,
+    "flink2/idle_subtask_fell_silent": _HEALTHY,
+    "flink2/idle_subtask_never_read": _HEALTHY,
+    "flink2/kafka_like_join_20_minutes_behind": _truth("held", _BEHIND, "payments"),
+    "flink2/kafka_like_partition_silent": _truth("held", _SILENT_PART, "subtask 0 of orders", "orders"),
+    "flink2/no_task_behind_the_source": _truth("held", _SILENT_PART, "subtask 1 of orders"),
+    "flink2/scan_idle_timeout_without_effect": _truth("held", "silent source", "other[5]"),
+    "flink2/session_time_zone_ahead": _truth("no fault | held", "time zone", "orders[1]"),
+    # Before its task manager was gone, one of its tables read an empty folder.
+    "flink2/task_manager_gone": _truth("not running", "failed | silent source", "other[5]"),
+    "flink2/two_pipelines_one_job": _truth("held", f"{_BEHIND} | time zone", "other[11]"),
+    "flink3/f01_split_never_gives": _truth("held", _SILENT_PART, "partition p2 of orders, subtask 0"),
+    "flink3/f02_align_other_pipeline": _truth("held", f"paused by alignment | {_BEHIND}", "payments", "orders"),
+    "flink3/f03_delay_hour_stream": _truth("held", _DELAYS, "orders"),
+    "flink3/f04_seconds": _truth("held | no fault", "unit of time", "orders"),
+    "flink3/f05_micros": _truth("no fault", "unit of time", "orders"),
+    "flink3/f06_bad_record_before": _truth("rows lost", "jump into the future", "orders"),
+    "flink3/f07_bad_record_one_split": _truth("no fault", "jump into the future | no fault", "subtask 0 of orders"),
+    "flink3/f17_interval_zero": _truth("held", "watermark interval", "orders"),
+    "flink3/f24_assigner_behind_shuffle_never": _truth("held", _SILENT_PART, "subtask 1 of timestamps"),
+    "flink3/f26_async_hangs": _truth("held", "operator does not pass it on", "lookup, subtask 0"),
+    "flink3/f28b_async_unordered_hangs": _truth("held", "operator does not pass it on", "lookup, subtask 0"),
+    "flink3/f36_times_uptime": _truth("held | no fault", "times not since 1970", "orders"),
+    "flink3/f37_hour_interval_join_then_window": _truth(
+        "held | no fault", "operator sends it later", "IntervalJoin[9]"
+    ),
+    "flink3/f40_nanos": _truth("no fault", "unit of time", "orders"),
+    "flink3/f42_single_half_speed": _truth("held", "source falls behind", "orders"),
+    "flink3/f50_healthy_assigner_behind_shuffle": _HEALTHY,
+    "flink3/f58_one_source_delay_hour_stream": _truth("held", _DELAYS, "payments"),
+    "spark/future_row": _KEPT["spark/future_row"],
+    "spark/healthy": _SPARK_FINE,
+    "spark/late_rows": _KEPT["spark/late_rows"],
+    "spark/no_more_data": _KEPT["spark/no_more_data"],
+    "spark/one_source_silent": _truth("held", "silent source", "FileStreamSource"),
+    "spark2/availnow": _SPARK_FINE,
+    # Its log has no word of how it ended.
+    "spark2/failed_query": _SPARK_FINE,
+    "spark2/healthy_asked_between_batches": _SPARK_FINE,
+    "spark2/healthy_trigger_4s": _SPARK_FINE,
+    "spark2/nodata_off": _KEPT["spark/no_batches_without_rows"],
+    "spark2/outer_two_delays_min": _truth("held", _DELAYS, "the longest delay"),
+    "spark2/session_never_closes": _SPARK_FINE,
+    "spark2/slow_batches_backlog": _truth("held | cannot tell", "query too slow for its source", "the query"),
+    "spark2/union_two_delays_max": _truth("rows lost", _MAX),
+    "spark2/union_two_delays_min": _truth("held", _DELAYS, "the longest delay"),
+    "spark3/s01_wrong_column": _truth("no fault | cannot tell | held", "state is not freed"),
+    "spark3/s02_future_row_first_batch": _truth("rows lost", "jump into the future"),
+    "spark3/s05b_rate_micro_batch_stands_trigger_8s": _truth("held", "rows are no newer", "RatePerMicroBatchStream"),
+    "spark3/s09_nulls_of_one_side": _truth("held", "event times are null", "/b]"),
+    "spark3/s13_outer_join_hour_range": _truth("no fault | cannot tell", "no fault"),
+    "spark3/s15_epoch_ms_as_seconds": _truth("no fault | cannot tell | held", "unit of time"),
+    "spark3/s21_backfill_unordered": _truth("rows lost", "delay smaller than the lateness"),
+    "spark3/s23_one_source_slow": _truth("held", _BEHIND, "/b]"),
+    "spark3/s31b_steady_default_trigger": _SPARK_FINE,
+    "spark3/s34_healthy_rate_quick": _SPARK_FINE,
+}
+RUNS: Final = {f"kept {name}": truth for name, truth in _KEPT.items()} | {
+    f"further {name}": truth for name, truth in _FURTHER.items()
+}
+"""Every run: "kept" ones come with wmlab, "further" ones are logs of the tests alone."""
+SHOWN: Final = [name for name in RUNS if name.startswith(("further flink3", "further spark3"))]
+"""Situations that were found after the first rules were written; the log of one more, of no batch, is a stub."""
+
+
+def file_of(run: str) -> Path:
+    """Where the log of a run is."""
+    kind, _, name = run.partition(" ")
+    return wm.engine.DIRECTORY / f"{name}.jsonl" if kind == "kept" else HERE / f"{name}.jsonl.gz"
+
+
+def is_sure_and_wrong(
+    run: str, answer: wm.engine.JobExplanation, *, at_end: bool = True, also: frozenset[str] = frozenset()
+) -> bool:
+    """Whether an answer is sure of what is not true, of any end of the plan.
+
+    That nothing is wrong may be said before the end, and of a better end of the plan.
+    """
+    truth = RUNS[run]
+    fine = frozenset({FINE})
+    may_be_fine = not at_end or FINE in truth.verdicts
+    return _is_wrong(truth, answer, also | fine if may_be_fine else also) or any(
+        _is_wrong(truth, each, also | fine) for each in answer.others
+    )
+
+
+def _is_wrong(truth: Truth, answer: wm.engine.JobExplanation, also: frozenset[str]) -> bool:
+    if answer.certainty != "sure":
+        return False
+    if answer.cause not in truth.causes | also:
+        return True
+    holder = answer.whose or ""
+    return bool(holder and answer.cause != FINE) and not any(each in holder for each in truth.holders)
+
+
+def problem_at_end(run: str, answer: wm.engine.JobExplanation) -> str | None:
+    """What is wrong in the answer at the end of a log: its verdict, or that the right cause is not in it."""
+    truth = RUNS[run]
+    if answer.verdict not in truth.verdicts:
+        return f"the verdict is {answer.verdict}"
+    causes = [answer.cause] if answer.certainty == "sure" else [each.cause for each in answer.candidates]
+    if not truth.causes.intersection(causes):
+        return f"the causes are {causes}, {answer.certainty}"
+    return "it is sure and wrong" if is_sure_and_wrong(run, answer) else None

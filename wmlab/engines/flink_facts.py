@@ -1,0 +1,566 @@
+"""The facts of a Flink job, one small function each: what holds the watermark, and what plan and values say.
+
+How late rows are is not in Flink's metrics, nor what a source of the DataStream API has as its strategy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+from wmlab.core.words import DAY_MS, MINUTE_MS, SECOND_MS
+from wmlab.engines.facts import (
+    BEHIND_MS,
+    CHANGES_MS,
+    FAR_MS,
+    Found,
+    Functions,
+    Table,
+    is_the_clock,
+    late_since,
+    names_of,
+    need,
+    unit_of,
+)
+from wmlab.engines.flink_rest import IDLE_TIMEOUT, INTERVAL
+from wmlab.engines.flink_view import LEVELS, Level, Part, View, kept_ms
+from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, same_since, smallest, time_of, title_of
+from wmlab.engines.tables import NONE_YET
+
+_MOST: Final = 0.5
+_ALL: Final = 0.9
+"""The shares of its time from which on a task counts as pressed or paused, and as busy."""
+_QUARTER_MS: Final = 15 * MINUTE_MS
+_FURTHEST_ZONE_MS: Final = 14 * 60 * MINUTE_MS
+_SLACK_MS: Final = 25 * SECOND_MS
+"""How much older than a whole offset, or a delay, a watermark may be: a metric is ten seconds old, a delay is usual."""
+_YEARS_MS: Final = 5 * 365 * DAY_MS
+_EVENT_TIME: Final = re.compile(r"EventTime|isRowTime=true|WatermarkAssigner|slice_end|rowtime")
+_PROCESSING_TIME: Final = re.compile(r"ProcessingTime|PROCTIME\(\)")
+_LOCAL_TIME: Final = re.compile(r"LOCALTIMESTAMP\(\) AS (\w+)(?=.*rowtime=\[\1\])", re.DOTALL)
+_IS_DECLARED: Final = re.compile(r"WatermarkAssigner\(|watermark=\[")
+_OF_SQL: Final = re.compile(r"\[\d+\]:\w+\(")
+_RUNNING: Final = (None, "RUNNING", "CREATED", "INITIALIZING", "RECONCILING")
+_STATES: Final = {
+    "failed": ("FAILED", "FAILING"),
+    "cancelled": ("CANCELED", "CANCELLING"),
+    "restarting": ("RESTARTING",),
+}
+_ZERO: Final = re.compile(r" *0+ *(ms|s|min|h|d)? *")
+fact: Final = Functions[View]()
+
+
+def facts_of(job: Job) -> Table:
+    """All facts of a Flink job."""
+    return fact.table(View(job))
+
+
+def _state(view: View, states: Sequence[str]) -> Found:
+    job = view.job
+    if job.state not in states:
+        return False
+    return {"state": job.state, "exception": job.exception or "no reason is reported", "since": same_since(job.states)}
+
+
+for _name, _those in _STATES.items():
+    fact(_name)(partial(_state, states=_those))
+
+
+@fact("not running")
+def _(view: View) -> Found:
+    known = (*_RUNNING, *(state for states in _STATES.values() for state in states))
+    return False if view.job.state in known else _state(view, [str(view.job.state)])
+
+
+@fact("restarted")
+def _(view: View) -> Found:
+    falls = [
+        (after.at_ms, instance.source, before.records or 0, after.records or 0)
+        for task in view.job.path
+        for instance in view.job.tasks[task]
+        for before, after in pairwise(each for each in instance.moments if each.records is not None)
+        if (after.records or 0) < (before.records or 0)
+    ]
+    if not falls:
+        return False
+    at_ms, name, before, after = max(falls)
+    return {"other": name, "rows_before": before, "rows": after, "since": at_ms}
+
+
+@fact("short log")
+def _(view: View) -> Found:
+    return len(view.job.watermarks) < 3
+
+
+@fact("needs none")
+def _(view: View) -> Found:
+    """Rows come out though there has been no watermark; a plan of processing time needs none before one has."""
+    job = view.job
+    rows = sum(each.last.written or 0 for each in job.observed)
+    is_planned = bool(_PROCESSING_TIME.search(job.plan)) and not _EVENT_TIME.search(job.plan)
+    is_reading = any(each.last.records for each in job.sources)
+    if need(job.reported_ms) != NONE_YET or not (rows or is_planned) or not is_reading:
+        return False
+    return {"rows": rows}
+
+
+@fact("stands")
+def _(view: View) -> Found:
+    need(view.job.reported_ms)
+    return view.job.stands
+
+
+@fact("may stand")
+def _(view: View) -> Found:
+    return CHANGES_MS < view.job.at_ms - need(view.job.stands_since_ms) < STANDS_MS
+
+
+@fact("none yet")
+def _(view: View) -> Found:
+    return need(view.job.reported_ms) == NONE_YET
+
+
+@fact("moves")
+def _(view: View) -> Found:
+    return not view.job.stands and _lag(view)
+
+
+@fact("near")
+def _(view: View) -> Found:
+    """Near to the clock, and no long delay is stated, with which its newest row would be ahead of the clock."""
+    lag_ms = view.job.at_ms - need(view.job.watermark_ms)
+    return max(abs(lag_ms), _delay(view) or 0) < FAR_MS and not any(_is_ahead(view, each) for each in view.live)
+
+
+@fact("far")
+def _(view: View) -> Found:
+    """Further behind the clock than the limit; whether a stated delay explains it is another fact."""
+    if need(view.job.reported_ms) == NONE_YET:
+        return False
+    return view.job.at_ms - need(view.job.watermark_ms) >= FAR_MS and _lag(view)
+
+
+def _lag(view: View) -> Found:
+    return {"behind": view.job.at_ms - need(view.job.watermark_ms), "change": _growth(view)}
+
+
+def _growth(view: View) -> int:
+    return view.lags[-1][1] - view.lags[0][1] if view.lags else 0
+
+
+@fact("grows")
+def _(view: View) -> Found:
+    """It falls behind all the while: what has only just stopped grows at the end of the log alone."""
+    need(view.job.reported_ms)
+    if len(view.lags) < 3:
+        return False
+    growth_ms, middle = _growth(view), view.lags[len(view.lags) // 2][1] - view.lags[0][1]
+    part, at_ms = view.holding, view.job.at_ms
+    moves = part is None or part.mark != part.mark_at(at_ms - CHANGES_MS)
+    is_one = growth_ms > CHANGES_MS and middle >= growth_ms // 4 and moves
+    name = None if part is None else view.holder
+    return is_one and {"behind": view.lags[-1][1], "change": growth_ms, "holder": name}
+
+
+@fact("distance changes")
+def _(view: View) -> Found:
+    need(view.job.reported_ms)
+    return abs(_growth(view)) > CHANGES_MS
+
+
+@fact("late")
+def _(view: View) -> Found:
+    rows = late_since(view.job)
+    return rows > 0 and {"rows": rows}
+
+
+def _of_keeper(view: View, *, moves: bool) -> Found:
+    if view.keeper is None:
+        return False
+    instance, step = view.keeper
+    sent = [(at.at_ms, s.sent_ms) for at in instance.moments for s in at.steps if s.operator == step.operator]
+    if (view.job.at_ms - same_since(sent) < STANDS_MS) != moves:
+        return False
+    values = {
+        "holder": f"{step.operator}, subtask {instance.subtask}",
+        "got": step.got_ms,
+        "sent": time_of(step.sent_ms),
+    }
+    return values | {"rows": step.records_in, "rows_out": step.records_out, "behind": kept_ms(step)}
+
+
+fact("operator stands")(partial(_of_keeper, moves=False))
+fact("operator later")(partial(_of_keeper, moves=True))
+
+
+@fact("not arrived")
+def _(view: View) -> Found:
+    return view.late_task is not None and {"holder": title_of(view.late_task)}
+
+
+def _first_share(instances: Sequence[Instance], name: str, least: float) -> Found:
+    """The first instance with a share that is as large; raises `NotReportedError` if none of them reports it."""
+    shares = [(each, getattr(each.last, name)) for each in instances if getattr(each.last, name) is not None]
+    need(shares or None)
+    large = [(each.source, share) for each, share in shares if share >= least]
+    return bool(large) and {"holder": large[0][0], "share": large[0][1]}
+
+
+def _path(view: View) -> list[Instance]:
+    return [each for task in view.job.path for each in view.job.tasks[task]]
+
+
+@fact("busy")
+def _(view: View) -> Found:
+    return _first_share(_path(view), "busy_share", _ALL)
+
+
+@fact("late task busy")
+def _(view: View) -> Found:
+    task = view.late_task
+    return task is not None and _first_share(view.job.tasks[task], "busy_share", _ALL)
+
+
+@fact("pressed")
+def _(view: View) -> Found:
+    return _first_share(_path(view), "back_pressured_share", _MOST)
+
+
+@fact("holder at work")
+def _(view: View) -> Found:
+    """It does not wait for rows, so that it reads none for another reason."""
+    shares = [max(need(each.last.back_pressured_share), each.last.busy_share or 0.0) for each in view.side]
+    return any(share >= _AT_WORK for share in shares)
+
+
+_AT_WORK: Final = 0.1
+"""The share of its time at work, or pressed, that a source without rows to read has not."""
+
+
+def _is_paused(instance: Instance) -> bool:
+    """Whether alignment pauses the split that decides, the lowest one."""
+    low = min(instance.last.splits, key=lambda split: split.watermark_ms or NONE_YET, default=None)
+    return low is not None and (low.paused_share or 0.0) >= _MOST
+
+
+@fact("paused")
+def _(view: View) -> Found:
+    """Flink counts the time for which alignment pauses a split; the member with the lowest drift is waited for."""
+    if not view.side or not all(map(_is_paused, view.side)):
+        return False
+    group = [each for every in view.job.tasks.values() for each in every if each.last.drift_ms is not None]
+    slowest = min(group, key=lambda each: need(each.last.drift_ms), default=view.side[0])
+    share = max(split.paused_share or 0.0 for each in view.side for split in each.last.splits)
+    return {"waiting": view.holder, "share": share, "holder": slowest.source}
+
+
+def _silent(view: View, level: Level) -> Found:
+    """What holds it reads nothing, and others next to it do, or have at least a watermark."""
+    found, at_ms = view.levels(level), view.job.at_ms
+    if found is None:
+        return False
+    low, others = found
+    if level == "split":
+        return low.stands(at_ms) and {"holder": low.name, "other": others[0].name, "since": same_since(low.marks)}
+    if not view.job.stands or not low.is_silent(at_ms):
+        return False
+    read_on = any(each.rows and not each.is_silent(at_ms) for each in others)
+    has_mark = level == "subtask" and any(each.mark != NONE_YET for each in others)
+    return (read_on or has_mark) and {"holder": low.name, "rows": low.rows, "since": low.silent_since_ms}
+
+
+def _behind(view: View, level: Level) -> Found:
+    """What holds it moves, and is behind those next to it in the last two polls; it is not that they are ahead."""
+    found, at_ms = view.levels(level), view.job.at_ms
+    if found is None or view.job.stands:
+        return False
+    low, others = found
+    gaps = _gaps(low, others)
+    if len(gaps) < 2 or min(gaps[-2:]) < BEHIND_MS or low.mark == low.marks[0][1]:
+        return False
+    is_at_clock = at_ms - low.mark < FAR_MS and min(each.mark for each in others) > at_ms + FAR_MS
+    is_quiet = bool(low.instances) and at_ms - low.silent_since_ms >= BEHIND_MS
+    if is_at_clock or is_quiet:
+        return False
+    return {"holder": low.name, "other": others[0].name, "behind": gaps[-1], "change": gaps[-1] - gaps[0]}
+
+
+def _gaps(low: Part, others: Sequence[Part]) -> list[int]:
+    """How far a part was behind the lowest of the others, at each poll at which all had a watermark."""
+    marks = [(mark, smallest(other.mark_at(at) for other in others)) for at, mark in low.marks if mark is not None]
+    return [need(high) - mark for mark, high in marks if NONE_YET not in (mark, high)]
+
+
+for _level in LEVELS:
+    fact(f"{_level} silent")(partial(_silent, level=_level))
+    fact(f"{_level} behind")(partial(_behind, level=_level))
+
+
+@fact("gap changes")
+def _(view: View) -> Found:
+    found = [_behind(view, level) for level in LEVELS]
+    return any(isinstance(each, dict) and abs(each["change"]) > CHANGES_MS for each in found)
+
+
+@fact("all silent")
+def _(view: View) -> Found:
+    if not view.live or not view.job.stands:
+        return False
+    since_ms = max(need(each.silent_since_ms) for each in view.live)
+    return view.job.at_ms - since_ms >= STANDS_MS and {"since": since_ms}
+
+
+@fact("pending")
+def _(view: View) -> Found:
+    rows = sum(need(each.last.pending_records) for each in view.live)
+    return rows > 0 and {"rows": rows}
+
+
+@fact("several splits")
+def _(view: View) -> Found:
+    return any(len(each.last.splits) != 1 for each in view.side)
+
+
+@fact("none newer")
+def _(view: View) -> Found:
+    """It reads, and its watermark stands."""
+    low, at_ms = view.holding, view.job.at_ms
+    if low is None or not view.job.stands or not low.stands(at_ms) or low.mark == NONE_YET:
+        return False
+    is_open = low.is_silent(at_ms) or view.levels("split") is not None
+    return not is_open and {"holder": low.name, "sent": low.mark, "since": same_since(low.marks)}
+
+
+@fact("reads without")
+def _(view: View) -> Found:
+    low = view.holding
+    if low is None or need(view.job.reported_ms) != NONE_YET or not view.job.stands or low.mark != NONE_YET:
+        return False
+    return low.rows > 0 and view.levels("split") is None and {"holder": low.name, "rows": low.rows}
+
+
+@fact("sibling has one")
+def _(view: View) -> Found:
+    found = view.levels("subtask")
+    return found is not None and any(each.mark != NONE_YET for each in found[1])
+
+
+@fact("other has one")
+def _(view: View) -> Found:
+    return any(map(view.has_sent, view.job.tasks))
+
+
+@fact("rows end")
+def _(view: View) -> Found:
+    """An operator in the chain of a source has passed nothing on of what it has got."""
+    for task in dict.fromkeys(each.task for each in view.job.sources):
+        for steps in zip(*(each.last.steps for each in view.job.tasks[task]), strict=False):
+            rows, out = (sum(getattr(step, name) or 0 for step in steps) for name in ("records_in", "records_out"))
+            if rows and not out and all(step.records_out is not None for step in steps):
+                return {"holder": steps[0].operator, "rows": rows}
+    return False
+
+
+@fact("idle resumed")
+def _(view: View) -> Found:
+    """An input that reads again after an idle timeout, with rows behind those of the others."""
+    newest = max((mark for each in view.origins if (mark := view.sent(each)) is not None), default=NONE_YET)
+    is_open = False
+    for each in view.origins:
+        counts = [at.records for at in each.moments if at.records is not None]
+        mark, shares = view.sent(each), [split.idle_share for at in each.moments for split in at.splits]
+        if mark in (None, NONE_YET) or newest - need(mark) < BEHIND_MS or not counts or counts[-1] <= counts[0]:
+            continue
+        if any(shares) or not view.job.is_live(each):
+            return {"holder": each.source, "behind": newest - need(mark)}
+        is_open = is_open or all(share is None for share in shares)
+    return None if is_open else False
+
+
+@fact("idle")
+def _(view: View) -> Found:
+    idle = [each for each in view.origins if not view.job.is_live(each) and not each.last.ended]
+    return bool(idle) and {"holder": names_of(idle)}
+
+
+@fact("source ended")
+def _(view: View) -> Found:
+    ended = [each for each in view.job.sources if each.last.ended]
+    return bool(ended) and {"holder": names_of(ended)}
+
+
+def _plan_of(view: View) -> str:
+    return (view.job.plans or {}).get(view.side[0].task, "") if view.side else ""
+
+
+@fact("of SQL")
+def _(view: View) -> Found:
+    return bool(_OF_SQL.search(view.job.plan))
+
+
+@fact("declared")
+def _(view: View) -> Found:
+    return bool(_OF_SQL.search(view.job.plan) and _IS_DECLARED.search(_plan_of(view)))
+
+
+@fact("undeclared")
+def _(view: View) -> Found:
+    is_none = "TableSourceScan(" in _plan_of(view) and not _IS_DECLARED.search(view.job.plan)
+    return is_none and {"holder": view.holder}
+
+
+@fact("made in scan")
+def _(view: View) -> Found:
+    """The plan has the watermark in the scan, or shows neither scan nor assigner."""
+    plan = _plan_of(view)
+    scan = plan.partition("<br/>")[0]
+    is_inside = "watermark=[" in scan if "TableSourceScan(" in scan else "WatermarkAssigner(" not in plan
+    return bool(plan and _OF_SQL.search(view.job.plan)) and is_inside
+
+
+@fact("several sources")
+def _(view: View) -> Found:
+    return len({each.task for each in view.origins}) > 1
+
+
+@fact("aligned")
+def _(view: View) -> Found:
+    others = [each for each in view.live if each not in view.side]
+    quiet = [view.job.at_ms - (each.silent_since_ms or view.job.at_ms) for each in others if each.last.records]
+    return any(each >= STANDS_MS for each in quiet) or any(
+        at.drift_ms is not None for each in view.origins for at in each.moments
+    )
+
+
+@fact("delay stated")
+def _(view: View) -> Found:
+    return _delay(view) is not None
+
+
+@fact("delay small")
+def _(view: View) -> Found:
+    delay_ms = _delay(view)
+    return delay_ms is not None and delay_ms < BEHIND_MS and {"delay": delay_ms}
+
+
+def _delay(view: View) -> int | None:
+    return view.side[0].last.delay_ms if view.side else None
+
+
+@fact("delay explains")
+def _(view: View) -> Found:
+    delay_ms = _delay(view)
+    if view.holding is None or delay_ms is None or view.job.stands:
+        return False
+    rest_ms = view.job.at_ms - view.holding.mark - delay_ms
+    is_one = delay_ms >= FAR_MS and -BEHIND_MS <= rest_ms <= _SLACK_MS
+    return is_one and {"holder": view.holder, "delay": delay_ms}
+
+
+@fact("local time")
+def _(view: View) -> Found:
+    return bool(_LOCAL_TIME.search(_plan_of(view)))
+
+
+@fact("whole quarters")
+def _(view: View) -> Found:
+    """By what it is behind the clock, or another source, less its stated delay."""
+    if view.job.stands or not view.side or len(view.lags) < 3:
+        return False
+    lags = [lag - (_delay(view) or 0) for _, lag in view.lags]
+    offset_ms = round((lags[-1] - _SLACK_MS / 2) / _QUARTER_MS) * _QUARTER_MS
+    is_near = 0 <= lags[-1] - offset_ms + SECOND_MS <= _SLACK_MS and max(lags) - min(lags) <= _SLACK_MS
+    is_one = is_near and 0 < abs(offset_ms) <= _FURTHEST_ZONE_MS
+    return is_one and {"holder": view.holder, "behind": offset_ms}
+
+
+@fact("unit")
+def _(view: View) -> Found:
+    for each in view.live:
+        mark = time_of(view.sent(each))
+        unit = None if mark is None else unit_of(mark, view.job.at_ms)
+        if unit:
+            return {"holder": each.source, "in_unit": unit}
+    return False
+
+
+@fact("unit and speed")
+def _(view: View) -> Found:
+    for each in view.live:
+        times = [(at.at_ms, mark) for at in each.moments if (mark := time_of(view.sent(each, at))) is not None]
+        unit = unit_of(times[-1][1], view.job.at_ms) if times else None
+        if unit and is_the_clock(unit, times):
+            return {"holder": each.source, "in_unit": unit}
+    return False
+
+
+@fact("near 1970")
+def _(view: View) -> Found:
+    mark = None if view.holding is None else time_of(view.holding.mark)
+    if mark is None or not -DAY_MS < mark < _YEARS_MS or unit_of(mark, view.job.at_ms):
+        return False
+    return {"holder": view.holder, "behind": mark}
+
+
+def _jump(view: View) -> tuple[Instance, Moment, Moment] | None:
+    """The origin whose watermark has risen from behind the clock to far ahead of it, with the polls around that."""
+    for each in view.origins:
+        for before, after in pairwise(at for at in each.moments if time_of(view.sent(each, at)) is not None):
+            ahead_ms = [need(view.sent(each, at)) - at.at_ms for at in (before, after)]
+            if ahead_ms[0] <= FAR_MS < ahead_ms[1] - max(ahead_ms[0], 0):
+                return each, before, after
+    return None
+
+
+@fact("jumped")
+def _(view: View) -> Found:
+    jump = _jump(view)
+    if jump is None:
+        return False
+    each, before, after = jump
+    rise_ms = need(view.sent(each, after)) - need(view.sent(each, before)) - (after.at_ms - before.at_ms)
+    name = f"subtask {each.subtask} of {each.source}"
+    return {"holder": name, "behind": rise_ms, "since": after.at_ms, "rows": late_since(view.job, before.at_ms)}
+
+
+@fact("jumped, then lost")
+def _(view: View) -> Found:
+    """All that was lost in the log was lost after the jump."""
+    jump = fact.of["jumped"](view)
+    return isinstance(jump, dict) and jump["rows"] > 0 and jump["rows"] == late_since(view.job) and jump
+
+
+def _is_ahead(view: View, each: Instance) -> bool:
+    return (view.sent(each) or NONE_YET) > each.last.at_ms + FAR_MS
+
+
+def _ahead(view: View, *, stands: bool) -> Found:
+    ahead = [each for each in view.live if _is_ahead(view, each)]
+    parts = [view.part("", [each]) for each in ahead]
+    at_ms = view.job.at_ms
+    fitting = [
+        each
+        for each, part in zip(ahead, parts, strict=True)
+        if (part.stands(at_ms) and not part.is_silent(at_ms)) == stands and each.task == ahead[0].task
+    ]
+    if not fitting:
+        return False
+    by_ms = max(need(view.sent(each)) - each.last.at_ms for each in fitting)
+    return {"holder": view.name_of(fitting), "behind": by_ms}
+
+
+fact("stands ahead")(partial(_ahead, stands=True))
+fact("ahead")(partial(_ahead, stands=False))
+
+
+@fact("no interval")
+def _(view: View) -> Found:
+    return bool(_ZERO.fullmatch(need(view.job.settings.get(INTERVAL))))
+
+
+@fact("idle timeout set")
+def _(view: View) -> Found:
+    return not _ZERO.fullmatch(need(view.job.settings.get(IDLE_TIMEOUT)))
