@@ -140,7 +140,8 @@ def _dirty(random: np.random.Generator, event: Any, arrival: Any, writer: Any, k
         frame["arrival_ms"] += -frame["arrival_ms"] % tick_ms
     frame = frame.sort_values("arrival_ms", kind="stable").reset_index(drop=True)
     rows = {kind: _numbers(frame[kind]) for kind in ("ahead", "old", "copies") if kind in frame and frame[kind].any()}
-    owners |= {kind: tuple(sorted(set(frame["writer"][np.array(of) - 1]))) for kind, of in rows.items()}
+    owners |= {"ties": ()} if "ties" in kinds else {}
+    owners.update((kind, tuple(sorted(set(frame["writer"][np.array(of) - 1])))) for kind, of in rows.items())
     return Planted(load(frame[["event_time", "arrival_ms", "writer", "key"]], name="random"), rows, owners)
 
 
@@ -311,7 +312,7 @@ Rows = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]
 def planted_findings(planted: Planted) -> Rows:
     """What a profile has to find in a log with dirt, and nothing else."""
     found: dict[str, tuple[set[int], set[str]]] = defaultdict(lambda: (set(), set()))
-    kinds = {"ahead": "wrong times", "old": "wrong times", "copies": "copies", "clock": "early", "zone": "behind"}
+    kinds = {"ahead": "wrong times", "old": "wrong times", "clock": "wrong times", "zone": "behind"}
     writer = column(planted.trace, "writer")
     for kind, writers in planted.writers.items():
         rows = planted.rows.get(kind)

@@ -44,6 +44,8 @@ _TIMEOUTS: Final = 8
 _USUAL: Final = (0.9, 0.99, 0.999, 0.9999, 1.0)
 _LONGER: Final = 1.25
 """How many times these quantiles of the silences of writers are timeouts that are tried, too."""
+_STILL: Final = 3
+"""Of how many parts of a half a bound is less than one."""
 _SEARCHED: Final = 50_000
 """Records of the first half, its last ones, over which timeouts are tried."""
 _SEARCHED_OF_ALL: Final = 20_000_000
@@ -115,6 +117,16 @@ class Candidate:
     open_bound: OpenBound | None = None
     bound_ms: int = 0
 
+    def bound_of(self, rows: slice, share: float) -> int:
+        """The least bound with which at most that share of some rows is missed."""
+        assert self.open_bound is not None
+        return self.open_bound.least_bound_ms(rows, share)
+
+    def with_bound(self, bound_ms: int) -> Candidate:
+        """The same kind of strategy with another bound."""
+        assert self.open_bound is not None
+        return self.open_bound.with_bound(bound_ms)
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -127,8 +139,6 @@ class Candidates:
     target: float
     guard: bool
     """Whether to try a guard against records that are ahead of their arrival."""
-    wait: bool = True
-    """Whether to try watermarks that wait for each writer."""
     windows: Windows | None = None
 
     @cached_property
@@ -173,7 +183,15 @@ class Candidates:
 
     def _chosen(self, open_bound: OpenBound) -> Candidate:
         first = max(1, self.middle)
-        return open_bound.with_bound(open_bound.least_bound_ms(slice(0, first), self._share_of(first)))
+        bound_ms = open_bound.least_bound_ms(slice(0, first), self._share_of(first))
+        return open_bound.with_bound(min(bound_ms, self._most_ms))
+
+    @cached_property
+    def _most_ms(self) -> int:
+        """The largest bound that is tried: with a longer one X would stand still over a half."""
+        arrival = self.log.arrival
+        shorter = min(arrival[self.middle] - arrival[0], arrival[-1] - arrival[self.middle])
+        return max(0, int(shorter - 1) // _STILL)
 
     def _share_of(self, rows: int) -> float:
         """The share of so many records that keeps the target with the margin."""
@@ -203,8 +221,6 @@ class Candidates:
 
     def _timeouts(self) -> list[int | None]:
         """None, and the idle timeout with the least lag at the end of the first half; nothing if one writer is all."""
-        if not self.wait:
-            return []
         most = min(_SEARCHED, _SEARCHED_OF_ALL // len(self.first.writer_names))
         rows = self.first.table.slice(max(0, self.first.rows - most))
         searched = Trace(self.trace.name, rows)

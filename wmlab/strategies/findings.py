@@ -32,7 +32,7 @@ from wmlab.core.words import (
     rounded,
     shown,
 )
-from wmlab.strategies.clocks import come_and_go, copies, each_writer, in_quarters, writer_clocks, wrong_times
+from wmlab.strategies.clocks import copies, each_writer, in_quarters, writer_clocks, wrong_times
 from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.replay import Log
 from wmlab.strategies.windows import Windows
@@ -100,7 +100,7 @@ class Finding:
     @property
     def effect(self) -> str:
         """The effect of the rows on the bound, as a sentence; empty if there is no known effect."""
-        if self.bound_ms is None or self.without_ms is None or self.kind in ("ties", "one tail"):
+        if self.bound_ms is None or self.without_ms is None or self.kind in ("ties", "one tail", "target missed", "drift"):
             return ""
         if not differ(self.bound_ms, self.without_ms):
             return ""
@@ -132,7 +132,8 @@ class LogFindings:
     bound_ms: int
     lossless_without_ms: int
     ahead_ms: int
-    come_and_go: bool
+    any_ahead: bool
+    """Whether a record is further ahead, so that a guard against it is worth trying."""
 
 
 def findings_of(trace: Trace, late_share: float, windows: Windows | None = None, ids: Any = None) -> LogFindings:
@@ -141,7 +142,6 @@ def findings_of(trace: Trace, late_share: float, windows: Windows | None = None,
     case = _Case(trace, log, clocks, curve_of(trace, windows), late_share, windows)
     wrong = wrong_times(trace)
     rest = case.curve if not wrong.either.any() or wrong.either.all() else case.curve_without(wrong.either)
-    leave = come_and_go(clocks, trace.span_ms[1])
     findings = (
         *_bad_rows(trace),
         *_unit(trace),
@@ -149,10 +149,10 @@ def findings_of(trace: Trace, late_share: float, windows: Windows | None = None,
         *_early(case),
         *_behind(case),
         *_copies(case, copies(log, ids)),
-        *([] if leave else _silent(case)),
+        *_silent(case),
         *_ties(case),
     )
-    return LogFindings(findings, clocks, case.bound_ms, rest.bound_ms(0), wrong.limit_ms, leave)
+    return LogFindings(findings, clocks, case.bound_ms, rest.bound_ms(0), wrong.limit_ms, bool(wrong.ahead.any()))
 
 
 @dataclass(frozen=True, eq=False)

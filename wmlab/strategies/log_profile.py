@@ -26,7 +26,6 @@ from wmlab.core.words import (
     wrapped,
     zone_once_in,
 )
-from wmlab.strategies.advice import COME_AND_GO
 from wmlab.strategies.charts.writers import writers as chart_of_writers
 from wmlab.strategies.clocks import each_writer, key_is_id
 from wmlab.strategies.doubts import enough_for
@@ -115,7 +114,6 @@ class Profile(TableAnswer[Any]):
             f"{log.name!r} has {counted(log.rows, 'record')} of {counted(len(self.writers), 'writer')}, which arrive "
             f"from {first} to {last}; {out_of_order:.1%} of them are older than a record before them."
         )
-        text += f" {COME_AND_GO}" if self.of_log.come_and_go else ""
         text += "" if self.knows_copies else f" {_NO_COPIES}"
         if not self.findings:
             return f"{text} Nothing in it is seen to be dirty."

@@ -36,6 +36,15 @@ class Setting:
     code: str
     note: str
     instead: Setting | None = None
+    strategy: Strategy[Any] | None = None
+    """What the line is; None without a line."""
+    expected: str = ""
+    """What is expected of just this line, in words; empty where nobody has judged it."""
+
+    @property
+    def remark(self) -> str:
+        """What is said of the line: the note and what is expected."""
+        return "; ".join(filter(None, (self.note, self.expected)))
 
     @property
     def possible(self) -> bool:
@@ -45,7 +54,7 @@ class Setting:
     def __str__(self) -> str:
         code = self.code.replace("\n", " ")
         if self.possible:
-            return f"{code}  # {self.note}" if self.note else code
+            return f"{code}  # {self.remark}" if self.remark else code
         text = f"cannot have it: {self.note}"
         return text if self.instead is None else f"{text}; the alternative is a constant bound, {self.instead}"
 
@@ -163,12 +172,14 @@ def settings(
     instead: ConstantBound | None = None,
     *,
     event_time: str | EventTimeColumn = "event_time",
+    expected: str = "",
 ) -> dict[str, Setting]:
     """How engines write a strategy, or a constant bound in ms: Flink SQL, Spark, Kafka Streams and Beam, and Flink's
     DataStream API and others if a strategy needs them.
 
     `event_time` is the column of event times, a timestamp if only its name is given. For an engine that cannot have the
-    strategy, the result gives the reason, and the line for the alternative constant bound, if one is given. In Flink, a
+    strategy, the result gives the reason, and the line for the alternative constant bound, if one is given. `expected`
+    says in words what the strategy does, for each of its lines. In Flink, a
     row at the watermark is late, so its SQL has one millisecond more; `forBoundedOutOfOrderness` does the same by
     itself. In Spark this depends on the operator that follows, so its line has two delays.
 
@@ -177,21 +188,25 @@ def settings(
     """
     if isinstance(event_time, str):
         event_time = EventTimeColumn(event_time)
-    if (bound_ms := strategy if isinstance(strategy, int) else _bound_ms(strategy)) is not None:
-        return _constant(bound_ms, event_time)
-    assert isinstance(strategy, Strategy)
-    lines = _own(strategy, event_time)
+    strategy = BoundedOutOfOrderness(strategy) if isinstance(strategy, int) else strategy
+    if (bound_ms := _bound_ms(strategy)) is not None:
+        return _judged(_constant(bound_ms, event_time), strategy, expected)
+    lines = _judged(_own(strategy, event_time), strategy, expected)
     if instead is None:
         return lines
-    constant = _constant(instead.bound_ms, event_time)
+    bound = BoundedOutOfOrderness(instead.bound_ms)
+    constant = _judged(_constant(instead.bound_ms, event_time), bound, instead.expected)
     return {
-        engine: line if line.possible else replace(line, instead=_noted(constant[engine], instead.expected))
-        for engine, line in lines.items()
+        engine: line if line.possible else replace(line, instead=constant[engine]) for engine, line in lines.items()
     }
 
 
-def _noted(line: Setting, note: str) -> Setting:
-    return replace(line, note=f"{line.note}; {note}" if line.note else note)
+def _judged(lines: dict[str, Setting], strategy: Strategy[Any], expected: str) -> dict[str, Setting]:
+    """The lines of a strategy, each with what is expected of it."""
+    return {
+        engine: replace(line, strategy=strategy, expected=expected) if line.possible else line
+        for engine, line in lines.items()
+    }
 
 
 def _bound_ms(strategy: Strategy[Any]) -> int | None:
