@@ -189,9 +189,11 @@ class Candidates:
     @cached_property
     def _most_ms(self) -> int:
         """The largest bound that is tried: with a longer one X would stand still over a half."""
-        arrival = self.log.arrival
+        arrival, first = self.log.arrival, slice(0, max(1, self.middle))
         shorter = min(arrival[self.middle] - arrival[0], arrival[-1] - arrival[self.middle])
-        return max(0, int(shorter - 1) // _STILL)
+        delay_ms = median(arrival[first] - np.maximum.accumulate(self.log.event[first]))
+        of_records_ms = max(0, median(arrival[first] - self.log.event[first]))
+        return max(0, int(shorter - 1) // _STILL + of_records_ms - max(0, delay_ms))
 
     def _share_of(self, rows: int) -> float:
         """The share of so many records that keeps the target with the margin."""

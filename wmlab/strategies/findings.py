@@ -32,7 +32,15 @@ from wmlab.core.words import (
     rounded,
     shown,
 )
-from wmlab.strategies.clocks import copies, each_writer, in_quarters, writer_clocks, wrong_times
+from wmlab.strategies.clocks import (
+    come_and_go,
+    common_silences,
+    copies,
+    each_writer,
+    in_quarters,
+    writer_clocks,
+    wrong_times,
+)
 from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.replay import Log
 from wmlab.strategies.windows import Windows
@@ -44,6 +52,8 @@ FindingKind = Literal[
     "early",
     "behind",
     "copies",
+    "local times",
+    "all silent",
     "silent",
     "ties",
     "few records",
@@ -64,6 +74,11 @@ _MOST: Final = 0.5
 """The share of all records from which on early writers are not an exception, but the clock of arrivals may be."""
 _EARLY: Final = 0.01
 """The share of records that arrive before they happen from which on lags, and so an advice, are in doubt."""
+_QUARTER_MS: Final = 15 * MINUTE_MS
+_FARTHEST_MS: Final = 14 * HOUR_MS
+"""How far behind UTC, or ahead of it, local times are at most."""
+_SPREAD_MOST_MS: Final = 3 * MINUTE_MS
+"""How far the delays of a log may be from each other to say that they are a whole number of quarter hours."""
 _MATTERS: Final = 0.1
 """By how much of itself a bound has to change for what changes it to matter."""
 _TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
@@ -149,6 +164,7 @@ def findings_of(trace: Trace, late_share: float, windows: Windows | None = None,
         *_early(case),
         *_behind(case),
         *_copies(case, copies(log, ids)),
+        *_local(case),
         *_silent(case),
         *_ties(case),
     )
@@ -368,11 +384,39 @@ def _copies(case: _Case, repeated: NDArray[np.bool_]) -> Iterator[Finding]:
     yield case.finding("copies", text, repeated, remedy=remedy, leave_out=True)
 
 
+def _local(case: _Case) -> Iterator[Finding]:
+    """All delays are about a whole number of quarter hours: perhaps the event times are local ones."""
+    delay_ms = case.log.arrival - case.log.event
+    least_ms, middle_ms, most_ms = np.quantile(delay_ms, (0.01, 0.5, 0.99), method="inverted_cdf").tolist()
+    spread_ms = middle_ms - least_ms
+    off_ms = abs(least_ms - round(least_ms / _QUARTER_MS) * _QUARTER_MS)
+    if not HOUR_MS <= least_ms + off_ms <= _FARTHEST_MS or off_ms > min(max(spread_ms, SECOND_MS), _SPREAD_MOST_MS):
+        return
+    if spread_ms > _SPREAD_MOST_MS:
+        return
+    yield Finding(
+        kind="local times",
+        text=f"Of 98% of the records each is {rounded(least_ms)} to {rounded(most_ms)} old when it arrives, and that "
+        f"is about {in_quarters(least_ms)}: perhaps the event times are local times.",
+        remedy='If they are, name their zone: timezone={"event_time": ...}.',
+        count=case.trace.rows,
+        doubt=True,
+    )
+
+
 def _silent(case: _Case) -> Iterator[Finding]:
+    end_ms = case.trace.span_ms[1]
+    if together := common_silences(case.log):
+        yield Finding(
+            kind="all silent",
+            text=f"All writers are silent at once: for {silence_text(together, end_ms)}.",
+            remedy="A watermark from event times stands still meanwhile.",
+        )
+    if come_and_go(case.clocks, end_ms):
+        return
     silent = case.clocks[case.clocks["silences"].map(len) > 0]
     if not len(silent):
         return
-    end_ms = case.trace.span_ms[1]
     silent = silent.assign(longest=-silent["silences"].map(longest_ms)).sort_values(["longest", "writer"])
     of = [f"{clock.writer} ({silence_text(clock.silences, end_ms)})" for clock in each_writer(silent)]
     yield Finding(

@@ -24,7 +24,7 @@ from wmlab.strategies.windows import LogWindows
 
 BLOCKS: Final = 8
 STILL: Final = 3
-"""A watermark stands still if its median lag is so large a part of the half, beyond the lag of the event times."""
+"""A watermark stands still if its median lag beyond that of the records is this part of the half: one third."""
 _STUDENT: Final = 2.365
 """The 97.5% quantile of Student's distribution with 7 degrees of freedom, for 8 blocks."""
 _NORMAL: Final = 1.96
@@ -53,7 +53,7 @@ class JudgedCandidate:
     steady: bool
     """Whether the share of missed records in the blocks is steady enough for the target."""
     moves: bool
-    """Whether X rises on the unseen half, and its median lag beyond that of the event times is below a third of it."""
+    """Whether X rises on the unseen half, and its median lag beyond the delay of the records is below a third of it."""
 
     @property
     def strategy(self) -> Strategy[Any]:
@@ -108,8 +108,8 @@ def _moves(half: Log, x: Int64Array, lag_ms: int | None) -> bool:
     """Whether a watermark is one on a half of the log; see `JudgedCandidate.moves`."""
     if lag_ms is None or int(x.max()) <= int(x[0]):
         return False
-    of_times_ms = median(half.arrival - np.maximum.accumulate(half.event))
-    return STILL * (lag_ms - max(0, of_times_ms)) < int(half.arrival[-1] - half.arrival[0])
+    beyond_ms = lag_ms - max(0, median(difference(half.arrival, half.event)))
+    return STILL * beyond_ms < int(half.arrival[-1] - half.arrival[0])
 
 
 def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
