@@ -9,7 +9,7 @@ number `rows // 2`, from 0, in order of arrival.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from wmlab.core.traces import Trace, load
+from wmlab.core.words import rounded
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Strategy, Tick, steps
 
 START_MS: Final = 1_700_000_000_000
@@ -250,8 +251,19 @@ FAULTS: Final = (
 
 def faults_of(log: Trace, target: float, advice: Any, window_ms: int | None = None) -> dict[str, str]:
     """What is wrong with an advice, each kind of fault with an example; nothing if all that it says holds."""
+    strategies = dict.fromkeys([advice.strategy, *(outcome.strategy for outcome in advice.judged)])
+    runs = {strategy: replayed(log, strategy, window_ms) for strategy in strategies if not strategy.keyed}
+    return {
+        **_broken_promises(target, advice, runs[advice.strategy]),
+        **_worse_choices(log, target, advice, runs),
+        **_unnamed_bound(log, target, advice, runs[advice.strategy]),
+        **_lines_of_others(log, advice, runs, window_ms),
+    }
+
+
+def _broken_promises(target: float, advice: Any, best: Replayed) -> dict[str, str]:
+    """Numbers and words that the unseen half denies."""
     faults: dict[str, str] = {}
-    best = replayed(log, advice.strategy, window_ms)
     text = repr(advice)
     if abs(best.missed_share - advice.missed_share) > 1e-9 or (best.lag_ms or 0) != advice.lag_ms:
         faults["numbers differ"] = f"{best.missed_share}, {best.lag_ms} and {advice.missed_share}, {advice.lag_ms}"
@@ -260,37 +272,52 @@ def faults_of(log: Trace, target: float, advice: Any, window_ms: int | None = No
         faults["target missed without the word"] = f"{best.missed_share:.4%} of {target:.3%}"
     if best.missed_share <= target and says_missed:
         faults["says missed, but is kept"] = f"{best.missed_share:.4%} of {target:.3%}"
-    strategies = dict.fromkeys([advice.strategy, *(outcome.strategy for outcome in advice.judged)])
-    runs = {strategy: replayed(log, strategy, window_ms) for strategy in strategies if not strategy.keyed}
+    return faults
+
+
+def _worse_choices(log: Trace, target: float, advice: Any, runs: Mapping[Any, Replayed]) -> dict[str, str]:
+    """A better candidate among those that were judged, or one that was not judged at all."""
+    faults: dict[str, str] = {}
+    best = runs[advice.strategy]
     alive = {strategy: run for strategy, run in runs.items() if not run.is_dead}
-    if best.is_dead and (alive or "no watermark moves" not in text.lower()):
+    if best.is_dead and (alive or "no watermark moves" not in repr(advice).lower()):
         faults["dead watermark"] = f"{advice.strategy}, lag {best.lag_ms}"
     keeping = {strategy: run for strategy, run in alive.items() if run.missed_share <= target}
+    least = min((run.lag_ms or 0 for run in keeping.values()), default=0)
     if keeping and best.missed_share > target:
         faults["a kept candidate was not advised"] = repr(min(keeping, key=lambda each: keeping[each].lag_ms or 0))
-    elif keeping:
-        least = min(run.lag_ms or 0 for run in keeping.values())
-        if (best.lag_ms or 0) > least + abs(least) / 10:
-            faults["lag above the best by a tenth"] = f"{best.lag_ms} and {least}"
-    if len(set(column(log, "writer")[: log.rows // 2].tolist())) > 1:
-        waits = [each for each in map(_inner, strategies) if type(each).__name__ == "PerWriterMinimum"]
-        if not any(each.idle_ms is None for each in waits):
-            faults["no minimum over writers among the judged"] = repr(list(strategies))
-    if best.missed_share > target:
-        needed_ms = least_kept_bound_ms(log, target, window_ms)
-        if getattr(advice, "kept_by_ms", None) != needed_ms:
-            faults["the bound that keeps it is not named"] = f"{needed_ms}"
+    elif keeping and (best.lag_ms or 0) > least + abs(least) / 10:
+        faults["lag above the best by a tenth"] = f"{best.lag_ms} and {least}"
+    several = len(set(column(log, "writer")[: log.rows // 2].tolist())) > 1
+    waits = [each for each in map(_inner, runs) if type(each).__name__ == "PerWriterMinimum"]
+    if several and not any(each.idle_ms is None for each in waits):
+        faults["no minimum over writers among the judged"] = repr(list(runs))
+    return faults
+
+
+def _unnamed_bound(log: Trace, target: float, advice: Any, best: Replayed) -> dict[str, str]:
+    """The least constant bound that would have kept a target that was missed, if another one is named."""
+    needed_ms = least_kept_bound_ms(log, target, best.window_ms)
+    if best.missed_share <= target or getattr(advice, "kept_by_ms", None) == needed_ms:
+        return {}
+    return {"the bound that keeps it is not named": f"{needed_ms}"}
+
+
+def _lines_of_others(log: Trace, advice: Any, runs: dict[Any, Replayed], window_ms: int | None) -> dict[str, str]:
+    """A line to paste that does not have the share and the lag of just that line."""
+    faults: dict[str, str] = {}
     for engine, setting in advice.settings.items():
         line = setting if setting.code else setting.instead
         if line is None or not line.code:
             continue
-        of_line, said = getattr(line, "strategy", None), getattr(line, "expected", "")
-        if of_line is None:
+        strategy = getattr(line, "strategy", None)
+        if strategy is None:
             faults["line without its own numbers"] = f"{engine}: {line.code}"
             continue
-        run = runs.get(of_line) or replayed(log, of_line, window_ms)
-        if f"{run.missed_share:.3%}" not in said:
-            faults["line without its own numbers"] = f"{engine}: {run.missed_share:.3%} not in {said!r}"
+        run = runs[strategy] if strategy in runs else runs.setdefault(strategy, replayed(log, strategy, window_ms))
+        lag = "no watermark" if run.lag_ms is None else rounded(run.lag_ms)
+        if f"{run.missed_share:.3%}" not in line.expected or f"lag of {lag} on" not in line.expected:
+            faults["line without its own numbers"] = f"{engine}: {run.missed_share:.3%}, {lag} not in {line.expected!r}"
     return faults
 
 

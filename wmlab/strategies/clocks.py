@@ -198,9 +198,7 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     )
     silences = _silences(log)
     table["silences"] = pd.Series({index: tuple(silences.get(index, ())) for index in table.index})
-    slow = (fastest < _slow_limit_ms(log)) | (
-        offsets["zone"] & (offsets["offset_ms"] < 0)
-    )
+    slow = (fastest < _slow_limit_ms(log)) | (offsets["zone"] & (offsets["offset_ms"] < 0))
     older = of["older"].sum()
     table["clock"] = [
         _fault(row.rows, row.wrong, older[index], row.early, is_slow=bool(slow[index]))
@@ -305,7 +303,7 @@ def common_silences(log: Log) -> list[Silence]:
     """The arrivals between which no writer of several sends anything, by the rule for one writer."""
     if len(np.unique(log.writer)) < 2:
         return []
-    times = np.unique(log.arrival)
+    times = np.unique(log.arrival[log.arrival <= end_ms(log)])
     gaps = np.diff(times)
     most_ms = max(_LONGER * _usual_ms(gaps), int(times[-1] - times[0]) // _OF_LOG, _habit_ms(gaps))
     return [(int(times[n]), int(times[n + 1])) for n in np.flatnonzero(gaps > most_ms)]

@@ -89,7 +89,7 @@ def _of_numbers(case: AdviceCase) -> Iterator[Finding]:
         )
     if unseen.missed_share > target:
         points = 100 * (unseen.missed_share - target)
-        text = f"On the second half the target is missed by {points:.2g} points: its lateness is another one there."
+        text = f"On the second half the target is missed by {points:.2g} points."
         yield Finding(
             kind="drift" if _drifts(case) else "target missed",
             text=text,

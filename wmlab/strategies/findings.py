@@ -115,7 +115,11 @@ class Finding:
     @property
     def effect(self) -> str:
         """The effect of the rows on the bound, as a sentence; empty if there is no known effect."""
-        if self.bound_ms is None or self.without_ms is None or self.kind in ("ties", "one tail", "target missed", "drift"):
+        if (
+            self.bound_ms is None
+            or self.without_ms is None
+            or self.kind in ("ties", "one tail", "target missed", "drift")
+        ):
             return ""
         if not differ(self.bound_ms, self.without_ms):
             return ""

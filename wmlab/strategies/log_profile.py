@@ -272,7 +272,7 @@ _CONTENT: Final = "all columns but the arrival"
 def _ids(source: Any, name: str | None, arguments: Mapping[str, Any], rows: int) -> Any:
     """The id of each record, in order of arrival; None where only the key can say."""
     if name is None:
-        frame = _frame(source)
+        frame = _frame(source, arguments.get("columns"))
         arrival = arguments.get("delay") or arguments.get("arrival", "arrival_ms")
         arrivals = [arrival] if isinstance(arrival, str) else list(arrival)
         # A row that stands for several records makes no copies.
@@ -285,7 +285,7 @@ def _ids(source: Any, name: str | None, arguments: Mapping[str, Any], rows: int)
     return keys.to_numpy(zero_copy_only=False) if len(keys) == rows else None
 
 
-def _frame(source: Any) -> pd.DataFrame | None:
+def _frame(source: Any, names: Any) -> pd.DataFrame | None:
     """The rows of a source with all their columns, if that is a CSV file or a data frame in memory."""
     if isinstance(source, pd.DataFrame):
         return source
@@ -294,5 +294,5 @@ def _frame(source: Any) -> pd.DataFrame | None:
         return frame if isinstance(frame, pd.DataFrame) else None
     source = shipped_file(source) or source
     if isinstance(source, str | Path) and str(source).endswith((".csv", ".csv.gz")):
-        return pd.read_csv(source, dtype=str, keep_default_na=False, on_bad_lines="skip")
+        return pd.read_csv(source, dtype=str, keep_default_na=False, on_bad_lines="skip", names=names)
     return None

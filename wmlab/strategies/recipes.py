@@ -100,6 +100,22 @@ class EventTimeColumn:
             return ""
         return f"{re.split(r'[.]', self.name)[-1].replace('[]', '')}_timestamp"
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether engines have a pattern for it: not for a mail's date, several formats, or a zone by its name."""
+        if self.form in ("other", "several"):
+            return False
+        return self._is_plain or not set(re.findall(r"%.", self.form)) - _PATTERNS.keys()
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether it is a text with an offset from UTC."""
+        return self.form == "offset" or "%z" in self.form
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.form in ("text", "offset", "timestamp") or self.form in _UNITS
+
     def in_flink(self) -> str:
         """The computed column in Flink SQL; empty for numbers of a local time, which it has no function for."""
         name = ".".join(_sql_name(part) for part in self.name.split("."))
@@ -141,7 +157,7 @@ class EventTimeColumn:
         elif self.form == "timestamp":
             moment = name
         else:
-            pattern = "" if self.form == "text" else f", '{self._pattern()}'"
+            pattern = "" if self._is_plain else f", '{self._pattern()}'"
             moment = f"to_timestamp({name}{pattern})"
         return moment if self.zone is None else f"to_utc_timestamp({moment}, '{self.zone}')"
 
@@ -197,7 +213,12 @@ def settings(
     bound = BoundedOutOfOrderness(instead.bound_ms)
     constant = _judged(_constant(instead.bound_ms, event_time), bound, instead.expected)
     return {
-        engine: line if line.possible else replace(line, instead=constant[engine]) for engine, line in lines.items()
+        engine: line
+        if line.possible
+        else replace(line, instead=constant[engine])
+        if constant[engine].possible
+        else constant[engine]
+        for engine, line in lines.items()
     }
 
 
@@ -233,11 +254,14 @@ def _sql(bound_ms: int, event_time: EventTimeColumn, note: str = "", before: str
         return _cannot("a watermark is of a column of the table; write the elements of the array to a table first")
     if event_time.computed and not event_time.in_flink():
         return _cannot("it has no function for numbers that count local time; write them to a table in UTC first")
+    if not event_time.is_readable or event_time.has_offset:
+        return _cannot(f"it reads no offset of a text, no zone and no date of a mail; {_IN_UTC}")
     name = _sql_name(event_time.computed or event_time.name)
     column = f"{name} AS {event_time.in_flink()},\n" if event_time.computed else ""
     return Setting(f"{before}{column}WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}", note)
 
 
+_IN_UTC: Final = "write the event times in UTC, as yyyy-MM-dd HH:mm:ss.SSS, to a column first"
 _PLAIN: Final = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+")
 """Names that SQL reads as they are: with an underscore inside, none is a word of its own."""
 
@@ -256,6 +280,8 @@ _RESERVED: Final = frozenset({"current_date", "current_time", "current_timestamp
 def _spark(bound_ms: int, event_time: EventTimeColumn) -> Setting:
     of_windows, of_others = (f"{delay_of_bound(bound_ms, name)} milliseconds" for name in ("window", "dropDuplicates"))
     others = f"for windows; {of_others} for dropDuplicates, joins by times, state and groupBy of the time itself"
+    if not event_time.is_readable:
+        return _cannot(f"it has no pattern that reads these texts; {_IN_UTC}")
     name = _spark_name(event_time.computed or event_time.name)
     column = "".join(f".selectExpr({_quoted(f'*, {one}'.split(', ', 1))})" for one in event_time.exploded())
     if event_time.computed:
@@ -316,11 +342,11 @@ def _least_over_writers(strategy: PerWriterMinimum, event_time: EventTimeColumn)
     idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms';\n"
     spark = _spark(bound_ms, event_time)
     policy = "one for the stream of each writer, then union, with spark.sql.streaming.multipleWatermarkPolicy = min"
-    streams = f"{policy}; {spark.note}"
+    streams = f"{policy}; {spark.note}" if spark.possible else spark.note
     return {
         "Flink SQL": _sql(bound_ms, event_time, partitions, idle_sql),
         "Flink": Setting(f"{_bounded(bound_ms)}{'' if idle_ms is None else _idleness(idle_ms)}", partitions),
-        "Spark": Setting(spark.code, streams) if idle_ms is None else _cannot("it has no idle timeout"),
+        "Spark": replace(spark, note=streams) if idle_ms is None else _cannot("it has no idle timeout"),
         "Kafka Streams": _cannot("the stream time of a task is the largest time of all its partitions"),
         "Beam": _cannot("its policy moves a partition without records with the clock, less the delay"),
     }
