@@ -393,10 +393,11 @@ def _local(case: _Case) -> Iterator[Finding]:
     delay_ms = case.log.arrival - case.log.event
     least_ms, middle_ms, most_ms = np.quantile(delay_ms, (0.01, 0.5, 0.99), method="inverted_cdf").tolist()
     spread_ms = middle_ms - least_ms
-    off_ms = abs(least_ms - round(least_ms / _QUARTER_MS) * _QUARTER_MS)
-    if not HOUR_MS <= least_ms + off_ms <= _FARTHEST_MS or off_ms > min(max(spread_ms, SECOND_MS), _SPREAD_MOST_MS):
+    quarters = round(least_ms / _QUARTER_MS)
+    off_ms = abs(least_ms - quarters * _QUARTER_MS)
+    if not HOUR_MS <= quarters * _QUARTER_MS <= _FARTHEST_MS or spread_ms > _SPREAD_MOST_MS:
         return
-    if spread_ms > _SPREAD_MOST_MS:
+    if off_ms > min(max(spread_ms, SECOND_MS), _SPREAD_MOST_MS):
         return
     yield Finding(
         kind="local times",

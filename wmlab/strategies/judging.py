@@ -131,8 +131,8 @@ def _best_guess(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandi
     def loss(candidate: JudgedCandidate) -> float:
         return max(candidate.unseen.missed_share, target)
 
-    known = [candidate for candidate in judged if candidate.moves]
-    known = known or [candidate for candidate in judged if candidate.unseen.lag_p50_ms is not None] or judged
+    moving = [candidate for candidate in judged if candidate.moves]
+    known = moving or [candidate for candidate in judged if candidate.unseen.lag_p50_ms is not None] or judged
     least = min(map(loss, known))
     near = [candidate for candidate in known if loss(candidate) <= _WORSE * least]
     return min(near, key=lambda candidate: loss(candidate) ** 2 * max(candidate.lag_ms, 1))
