@@ -3,7 +3,8 @@
 Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
 of every bound, as `lateness_curve` does for the largest event time: a record is late for the bound B if it is more than
 B behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k
-records that may be late there, one standard error fewer are, k - sqrt(k), since another k would differ by as much.
+records that may be late there, two standard errors fewer are, k - 2 sqrt(k), since another k may differ by as much. The
+watermarks that find their bound themselves aim at the same share, or at half of the target if that is more.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
 writers at the end of the first half. Each is a multiple of the one before, or a little longer than a quantile of the
@@ -44,6 +45,8 @@ _TIMEOUTS: Final = 8
 _USUAL: Final = (0.9, 0.99, 0.999, 0.9999, 1.0)
 _LONGER: Final = 1.25
 """How many times these quantiles of the silences of writers are timeouts that are tried, too."""
+_ERRORS: Final = 2
+"""How many standard errors fewer records are late on the first half than the target admits."""
 _STILL: Final = 3
 """Of how many parts of a half a bound is less than one."""
 _SEARCHED: Final = 50_000
@@ -198,7 +201,7 @@ class Candidates:
     def _share_of(self, rows: int) -> float:
         """The share of so many records that keeps the target with the margin."""
         late = self.target * rows
-        return max(0.0, late - sqrt(late)) / rows
+        return max(0.0, late - _ERRORS * sqrt(late)) / rows
 
     def _constant(self) -> OpenBound:
         top = before(self.log.event)
@@ -214,9 +217,10 @@ class Candidates:
     def _steering(self) -> list[Strategy[Any]]:
         """Those that find their bound themselves, also in the test half."""
         warm_up = min(1_000, max(1, self.trace.rows // 10))
-        share = 1 - self.target
+        target = float(f"{max(self._share_of(max(1, self.middle)), self.target / 2):.2g}")
+        share = 1 - target
         return [
-            ConformalWatermark(self.target, hold=warm_up),
+            ConformalWatermark(target, hold=warm_up),
             WindowedPercentile(share, hold=warm_up),
             DelayPercentile(share),
         ]
