@@ -199,7 +199,7 @@ def test_one_time_a_day_ahead_spoils_every_watermark_but_that_behind_a_guard() -
     assert doubt.without_ms is not None
     assert doubt.bound_ms > 0.9 * DAY_MS
     assert doubt.without_ms < 15_000
-    assert "23 h 56 min with it and 12.0 s without" in str(doubt)
+    assert "with it and 12.0 s without" in str(doubt)
     assert isinstance(advice.strategy, Guarded)
     assert advice.missed_share <= 1.2 * TARGET
     assert "nothing is offered" in advice.settings["Flink SQL"].note
