@@ -193,7 +193,7 @@ def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
     ("options", "said"),
     [
         (["missing.csv"], "there is no file missing.csv."),
-        (["quake"], "choose one of dengue, flights, presses, quakes"),
+        (["quake"], "choose one of dengue, flights, quakes"),
         (["quakes", "--late", "2"], "late_share: input should be less than 1 (got 2.0)."),
         (["quakes", "--late", "nan"], "late_share: input should be less than 1"),
         (["quakes", "--window-ms", "0"], "window_ms is 0."),

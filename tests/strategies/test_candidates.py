@@ -113,8 +113,9 @@ def advice_of(name: int | str, target: float) -> Advice:
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_no_member_of_its_families_has_clearly_less_lag(name: int | str, target: float) -> None:
     advice = advice_of(name, target)
-    assert advice.missed_share <= 1.2 * target
-    assert advice.lag_ms <= 1.1 * best_lag_ms(log_of(name), target)
+    assert (advice.missed_share <= target) == ("missed by" not in repr(advice))
+    # The margin that keeps the target on a half that nobody has seen costs lag.
+    assert advice.lag_ms <= 1.2 * best_lag_ms(log_of(name), target)
 
 
 def test_each_family_is_the_best_of_some_log(count: Count) -> None:
@@ -199,7 +200,7 @@ def test_a_key_that_is_the_writer_is_no_key_and_one_record_is_a_log() -> None:
     assert Candidates(log_of(1), 0.01, guard=False).of_keys() == []
     assert advice_of(1, 0.01).by_key is None
     single = advise(trace([Record(10, 20, "a")]), 0.01)
-    assert [doubt.kind for doubt in single.doubts] == ["few records"]
+    assert [doubt.kind for doubt in single.doubts] == ["few records", "stands still"]
 
 
 def test_a_watermark_for_each_key_is_named_beside_the_advice_with_its_own_numbers() -> None:

@@ -6,7 +6,7 @@ a row with a reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, Final
@@ -23,6 +23,8 @@ from wmlab.core.words import shown
 
 TimeColumn = str | tuple[str, str]
 """A column of times, or one of dates and one of the times of day."""
+TimeFormats = str | Sequence[str]
+"""A format of texts, or several."""
 TIMES: Final = ("event_time", "arrival", "delay")
 """The arguments that name columns of times, which `unit` and its like may tell apart."""
 _MOST_RECORDS: Final = 100_000_000
@@ -47,7 +49,7 @@ class LogColumns:
     count: str | None = None
     delay: str | None = None
     unit: TimeUnit | Mapping[str, TimeUnit] = "ms"
-    format: str | Mapping[str, str] | None = None
+    format: TimeFormats | Mapping[str, TimeFormats] | None = None
     timezone: str | Mapping[str, str] | None = None
     origin: str | Mapping[str, str] | None = None
 
@@ -159,7 +161,7 @@ def kinds_in(rows: pa.Table, columns: LogColumns) -> dict[str, TextKind]:
         texts = _time_column(rows.slice(0, times.SAMPLE_ROWS), column)
         is_time = pa.types.is_temporal(texts.type) or pa.types.is_floating(texts.type) or pa.types.is_nested(texts.type)
         sample = [] if is_time else texts.cast(pa.string()).to_pylist()
-        kinds[argument] = times.kind_of(sample, columns.form_of(argument).format)
+        kinds[argument] = times.kind_of(sample, columns.form_of(argument).formats)
     return kinds
 
 

@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -44,10 +45,11 @@ _FORMS: Final[dict[str, FileForm]] = {
     ".json": "json",
     ".geojson": "json",
 }
-_COMPRESSED: Final = (".gz", ".bz2", ".zst")
+_COMPRESSED: Final = (".gz", ".bz2", ".zst", ".zip")
 """Ends of names of files that are compressed."""
 _COMPRESSIONS: Final = ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 """How such a file begins, and what Arrow calls its compression."""
+_ZIP: Final = b"PK\x03\x04"
 _SAY_NOTHING: Final = (".log", ".txt", ".data", ".dat")
 """Ends of names that are cut off for the name of a log, although they do not say how it is written."""
 _MARKS: Final = (
@@ -128,6 +130,11 @@ def located(columns: LogColumns, where: str, source: LogSource) -> LogColumns:
         what = "has more than one column" if source.has(wrong[0]) else "has no column"
         names = source.names
         listed = ", ".join(map(shown, names[:_MOST_PATHS])) + (", ..." if len(names) > _MOST_PATHS else "")
+        if getattr(source, "begins_with_data", False):
+            raise TraceError(
+                f"{where} {what} {wrong[0]!r}, and its first row looks like data, not like names: {listed}.",
+                remedy=f"name its {counted(len(names), 'column')} in their order, columns=[...].",
+            )
         raise TraceError(
             f"{where} {what} {wrong[0]!r}; it has {listed or 'none'}.",
             remedy=f"name its columns: {_proposal(names)}{'' if len(names) > 1 else f'; or {_SAY_FORM}'}.",
@@ -232,7 +239,7 @@ def _decoded(content: bytes, encoding: str) -> str:
 class _Csv:
     """A file of CSV, with commas, semicolons, tabs or bars."""
 
-    def __init__(self, path: Path, text: str, delimiter: str | None) -> None:
+    def __init__(self, path: Path, text: str, delimiter: str | None, columns: Sequence[str] | None = None) -> None:
         self._path, self._text = path, text.lstrip("\r\n")
         if excel := re.match(r"sep=(.)\r?\n", self._text):
             self._text, delimiter = self._text[excel.end() :], excel[1]
@@ -240,10 +247,24 @@ class _Csv:
         first = next(iter(start.splitlines()), "")
         self._delimiter = delimiter or next((each for each in _DELIMITERS if each in first), ",")
         self._header = next(csv.reader(io.StringIO(start, newline=None), delimiter=self._delimiter), [])
+        self._has_header = columns is None
+        if columns is not None:
+            if len(columns) != len(self._header):
+                raise TraceError(
+                    f"columns has {counted(len(columns), 'name')}, and the first row of {path} has "
+                    f"{counted(len(self._header), 'value')}.",
+                    remedy="name each column once, in their order.",
+                )
+            self._header = list(columns)
 
     @property
     def names(self) -> list[str]:
         return [name.strip() for name in self._header]
+
+    @property
+    def begins_with_data(self) -> bool:
+        """Whether the first row, which is taken for names, has numbers or times."""
+        return self._has_header and any(map(times.is_time, self.names))
 
     def has(self, name: str) -> int:
         return self.names.count(name)
@@ -253,15 +274,17 @@ class _Csv:
         where, refused = str(self._path), []
 
         def skip(row: Any) -> str:
-            # The header has the number 1.
-            refused.append(Refused(where, row.number - 1, None, row.text, NO_ROW))
+            # A header has the number 1.
+            refused.append(Refused(where, row.number - self._has_header, None, row.text, NO_ROW))
             return "skip"
 
         columns = [self._header[self.names.index(name)] for name in names]
         content = self._text.encode()
         table = pyarrow.csv.read_csv(
             io.BytesIO(content),
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=_BLOCK_BYTES, column_names=None if self._has_header else self._header
+            ),
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip
             ),
@@ -510,16 +533,21 @@ def require_form(form: object, encoding: object) -> None:
         ) from None
 
 
-def open_file(path: Path, form: FileForm | None, encoding: str) -> LogSource:
+def open_file(path: Path, form: FileForm | None, encoding: str, columns: Sequence[str] | None = None) -> LogSource:
     """A file, which may be compressed, of the form that its name or its beginning says; CSV if neither does.
 
-    Raises `TraceError` for one that is empty, and what `_unreadable` names for one that cannot be read.
+    `columns` are the names of the columns of a CSV file without a header. Raises `TraceError` for one that is empty,
+    for an archive of several files, and what `_UNREADABLE` names for one that cannot be read.
     """
-    content = path.read_bytes()
+    content, name = path.read_bytes(), _uncompressed(path)
+    if content.startswith(_ZIP):
+        content, name = _only_member(path)
     compression = next((kind for start, kind in _COMPRESSIONS if content.startswith(start)), None)
     if compression is not None:
         content = pa.CompressedInputStream(pa.BufferReader(content), compression).read()
-    form = form or _FORMS.get(_uncompressed(path).suffix.lower())
+    form = form or _FORMS.get(name.suffix.lower())
+    if columns is not None and form not in (None, "csv", "tsv"):
+        raise TraceError(f"{path} is {form}, which names its columns itself.", remedy="leave columns out.")
     if form == "parquet" or (form is None and content.startswith(b"PAR1")):
         return Frame(pq.read_table(pa.BufferReader(content)), str(path))
     text = _decoded(content, encoding)
@@ -527,15 +555,35 @@ def open_file(path: Path, form: FileForm | None, encoding: str) -> LogSource:
         raise TraceError(f"{path} is empty.", remedy="give a log with at least one event.")
     if form == "json" or (form is None and text.lstrip()[:1] in ("{", "[")):
         return _Json(path, text)
-    return _Csv(path, text, "\t" if form == "tsv" else None)
+    return _Csv(path, text, "\t" if form == "tsv" else None, columns)
 
 
-_UNREADABLE: Final = (OSError, EOFError, MemoryError, UnicodeError, csv.Error, pa.ArrowException)
+def _only_member(path: Path) -> tuple[bytes, Path]:
+    """The content and the name of the one file in a zip archive; raises `TraceError` if it has another number."""
+    with zipfile.ZipFile(path) as archive:
+        members = [each.filename for each in archive.infolist() if not each.is_dir()]
+        if len(members) != 1:
+            listed = ", ".join(map(repr, members[:_MOST_PATHS])) or "none"
+            raise TraceError(
+                f"{path} is a zip archive of {counted(len(members), 'file')}: {listed}.",
+                remedy="unpack it, and give the file that is the log, or a folder of files with the same columns.",
+            )
+        return archive.read(members[0]), Path(members[0])
+
+
+_UNREADABLE: Final = (
+    *(OSError, EOFError, MemoryError, UnicodeError, csv.Error, pa.ArrowException),
+    *(zipfile.BadZipFile, NotImplementedError, RuntimeError),
+)
 """What is raised for a file that cannot be read."""
 
 
 def read_files(
-    files: Sequence[Path], wanted: LogColumns, form: FileForm | None, encoding: str
+    files: Sequence[Path],
+    wanted: LogColumns,
+    form: FileForm | None,
+    encoding: str,
+    names: Sequence[str] | None = None,
 ) -> tuple[LogRows, LogColumns]:
     """The rows of all files, one after the other, and the columns as the first one has them.
 
@@ -544,7 +592,7 @@ def read_files(
     columns, parts = wanted, []
     for path in files:
         try:
-            source = open_file(path, form, encoding)
+            source = open_file(path, form, encoding, names)
             columns = located(columns, path.name, source)
             parts.append(source.rows(columns.named))
         except _UNREADABLE as failure:
@@ -593,7 +641,7 @@ def require_good(rows: LogRows, faults: Sequence[ColumnFault], where: str) -> No
     raise TraceError(
         f"{where} has {counted(bad, 'bad row')} of {grouped(rows.table.num_rows + len(rows.refused))}: "
         f"{'; '.join(problems[:_MOST_PROBLEMS])}{more}.",
-        remedy=_remedy({fault.reason for fault in faults} | {row.reason for row in rows.refused}),
+        remedy=_remedy(rows, faults),
     )
 
 
@@ -621,16 +669,35 @@ def _problem(column: str | None, reason: str, count: int, first: Refused, files:
     return f"column {column!r} {reason} in {grouped(count)} of its rows, first in row {first.row}{file}{value}"
 
 
-def _remedy(reasons: set[str]) -> str:
+def _remedy(rows: LogRows, faults: Sequence[ColumnFault]) -> str:
     """What to do about some faults."""
+    reasons = {fault.reason for fault in faults} | {row.reason for row in rows.refused}
+    of_form = {fault.column for fault in faults if fault.reason in (times.UNKNOWN_FORM, times.OTHER_FORMAT)}
     if reasons == {BEFORE_1970}:
         return SHIFT
     hints = {
-        times.UNKNOWN_FORM: "name another form of time, format='%d/%m/%Y %H:%M:%S'",
         times.TOO_LARGE: "name the unit of the times, such as unit='us'",
-        times.OTHER_FORMAT: "correct the format",
         times.CLOCK_CHANGE: "write those times with their zone",
         LOST_LETTER: "name the encoding of the text, encoding='latin-1'",
     }
-    hint = "".join(f"{text}; or " for text in dict.fromkeys(text for fault, text in hints.items() if fault in reasons))
+    hint = _formats(rows, sorted(of_form & set(rows.table.column_names)))
+    hint = hint or ("name the form of the times, format='%d/%m/%Y %H:%M:%S'; or " if of_form else "")
+    hint += "".join(f"{text}; or " for text in dict.fromkeys(text for fault, text in hints.items() if fault in reasons))
     return f"{hint}repair those rows, or leave them out with bad_rows='drop'."
+
+
+def _formats(rows: LogRows, columns: Sequence[str]) -> str:
+    """The formats that the texts of some columns have, as an argument, with what each reads; empty if none is seen."""
+    values = [value for name in columns for value in rows.table[name].to_pylist() if isinstance(value, str)]
+    seen = times.formats_seen(values)
+    if not seen:
+        return ""
+    formats = [each.format for each in seen]
+    reads = ", ".join(f"{each.format!r} reads {grouped(each.rows)} of {grouped(len(values))} values" for each in seen)
+    twins = "".join(
+        f", and {each.twin!r} reads the same as {each.format!r}: only the source knows which is meant"
+        for each in seen
+        if each.twin
+    )
+    given = formats[0] if len(formats) == 1 else formats
+    return f"name the form of the times, format={given!r} ({reads}{twins}); or "

@@ -9,7 +9,7 @@ the `timezone` of its column, or UTC. What is finer than a millisecond is droppe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -69,24 +69,29 @@ class TimeForm:
     """How a column of a log writes its times.
 
     `unit` is that of numbers, which count from `origin`, a date (None: 1970). `format` is that of texts, as of
-    `datetime.strptime`. `timezone` is the IANA name of the zone of what names none (None: UTC): texts, timestamps
-    without a zone, and numbers that count from an origin. Raises `TraceError` for anything else.
+    `datetime.strptime`, or several; of those that read a text the first counts. `timezone` is the IANA name of the zone
+    of what names none (None: UTC): texts, timestamps without a zone, and numbers that count from an origin. Raises
+    `TraceError` for anything else.
     """
 
     unit: TimeUnit = "ms"
-    format: str | None = None
+    format: str | Sequence[str] | None = None
     timezone: str | None = None
     origin: str | None = None
 
     def __post_init__(self) -> None:
         if self.unit not in get_args(TimeUnit):
             raise TraceError(f"unit is {shown(self.unit)}.", remedy="give one of 'd', 's', 'ms', 'us', 'ns'.")
-        for name in ("format", "timezone", "origin"):
+        for name in ("timezone", "origin"):
             if not isinstance(getattr(self, name), str | None):
                 raise TraceError(f"{name} is {shown(getattr(self, name))}.", remedy="give a text.")
-        if self.format is not None and not _gives_a_day(self.format):
+        given = self.format if isinstance(self.format, list | tuple) else self.formats
+        if (self.format is not None and not given) or not all(isinstance(each, str) for each in given):
+            raise TraceError(f"format is {shown(self.format)}.", remedy="give a text, or a list of texts.")
+        object.__setattr__(self, "format", tuple(given) if isinstance(self.format, list) else self.format)
+        if wrong := [each for each in given if not _gives_a_day(each)]:
             raise TraceError(
-                f"format is {self.format!r}, which does not give a day.",
+                f"format is {wrong[0]!r}, which does not give a day.",
                 remedy="give directives of Python's strptime, with year, month and day: '%d/%m/%Y %H:%M:%S'.",
             )
         if self.timezone is not None and _zone_of(self.timezone) is None:
@@ -102,6 +107,13 @@ class TimeForm:
                     f"origin is {self.origin!r}, which {wrong}.",
                     remedy="give the date that has the number 0; that of spreadsheets is '1899-12-30'.",
                 ) from None
+
+    @property
+    def formats(self) -> tuple[Any, ...]:
+        """The formats of texts, none or some."""
+        if isinstance(self.format, list | tuple):
+            return tuple(self.format)
+        return () if self.format is None else (self.format,)
 
     @property
     def origin_ms(self) -> int:
@@ -238,7 +250,11 @@ def _of_texts(texts: Any, form: TimeForm, kind: TextKind) -> Times:
         dates = _of_dates(texts.take(pa.array(among)))
         times.refuse(among[dates.fault != FAULTS.index(UNKNOWN_FORM)], DATE_AMONG_NUMBERS)
     elif kind == "format":
-        times = _of_format(texts, form.format or "")
+        times = _of_format(texts, form.formats[0])
+        for each in form.formats[1:]:
+            rest = np.flatnonzero(times.bad)
+            more = _of_format(texts.take(pa.array(rest)), each)
+            _put(times, times.bad, more)
     else:
         times = _of_dates(texts)
         is_number = _mask(pc.match_substring_regex(texts, _NUMBER))
@@ -587,7 +603,7 @@ def _ahead_ms(name: str, clock: datetime) -> int | None:
     return first // timedelta(milliseconds=1)
 
 
-def kind_of(sample: Iterable[str | None], time_format: str | None = None) -> TextKind:
+def kind_of(sample: Iterable[str | None], formats: Sequence[str] = ()) -> TextKind:
     """What a column of texts holds, by its first `SAMPLE_ROWS` rows: what most of them are.
 
     Of equally many the format counts before dates, and dates before numbers. Where no text is any of these, it is the
@@ -595,13 +611,73 @@ def kind_of(sample: Iterable[str | None], time_format: str | None = None) -> Tex
     """
     texts = [text.strip(_BLANKS) for text in sample if text]
     counts: dict[TextKind, int] = {}
-    if time_format is not None:
-        counts["format"] = sum(_by_format(text, time_format) is not None for text in texts)
+    if formats:
+        counts["format"] = sum(any(_by_format(text, each) is not None for each in formats) for text in texts)
     counts["dates"] = sum(any(pattern.fullmatch(text) for pattern in _COMPILED) for text in texts)
     counts["numbers"] = sum(re.match(_NUMBER, text) is not None for text in texts)
     return max(counts, key=lambda kind: counts[kind])
 
 
+def text_form(sample: Iterable[str | None]) -> str:
+    """What engines need to know of texts: "text" of ISO 8601 in UTC or a local time, "offset" with one, or "other"."""
+    texts = [text.strip(_BLANKS) for text in sample if text and text.strip(_BLANKS)]
+    if all(re.match(_ISO_LOCAL, text) or (text.endswith("Z") and re.match(_ISO_ZONED, text)) for text in texts):
+        return "text"
+    is_iso = all(re.match(_ISO_LOCAL, text) or re.match(_ISO_ZONED, text) for text in texts)
+    return "offset" if is_iso else "other"
+
+
+def is_time(text: str) -> bool:
+    """Whether a text is a number or a date, and so hardly a name."""
+    return bool(re.match(_NUMBER, text)) or any(pattern.fullmatch(text) for pattern in _COMPILED)
+
+
 def moment_ms(text: str) -> int:
     """The ms since 1970 of one date, UTC if it names no zone; raises `BadTimeError`, which is a `ValueError`."""
     return moment_of(text)[0]
+
+
+# Formats that a log may have.
+
+_DAYS: Final = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%y"),
+)
+_CLOCKS: Final = (
+    *("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", "T%H:%M:%S", "T%H:%M:%S.%f"),
+    *(" %I:%M:%S %p", " %I:%M %p"),
+)
+_FORMATS_MOST: Final = 4
+
+
+class FormatSeen(NamedTuple):
+    """A format that reads some texts of a column, how many of them, and one of the other order that reads as many."""
+
+    format: str
+    rows: int
+    twin: str | None
+
+
+def formats_seen(texts: Iterable[str | None]) -> list[FormatSeen]:
+    """The usual formats that read the texts, each with how many of those it reads that none before it does.
+
+    The one that reads most comes first, or nothing if no usual format reads any.
+    """
+    rest = pd.Series([text.strip(_BLANKS) for text in texts if text and text.strip(_BLANKS)], dtype="object")
+    seen: list[FormatSeen] = []
+    while len(rest) and len(seen) < _FORMATS_MOST:
+        few = rest.drop_duplicates().head(SAMPLE_ROWS)
+        likely = [each for day in _DAYS for each in (day + clock for clock in _CLOCKS) if _reads(few, each).any()]
+        counts = {each: int(_reads(rest, each).sum()) for each in likely}
+        if not counts:
+            break
+        best = max(counts, key=lambda each: counts[each])
+        reads = _reads(rest, best)
+        twins = (each for each in likely if each != best and (_reads(rest, each) == reads).all())
+        seen.append(FormatSeen(best, counts[best], next(twins, None)))
+        rest = rest[~reads]
+    return seen
+
+
+def _reads(texts: Any, time_format: str) -> Any:
+    return pd.to_datetime(texts, format=time_format, errors="coerce").notna()

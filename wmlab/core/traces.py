@@ -11,7 +11,7 @@ header; those of a trace in order of arrival.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from wmlab.core import times
 from wmlab.core.answers import html_table
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import TraceError, unknown_attribute
@@ -30,6 +31,7 @@ from wmlab.core.log_columns import (
     BEFORE_1970,
     LogColumns,
     TimeColumn,
+    TimeFormats,
     in_words,
     kinds_in,
     trace_columns,
@@ -113,7 +115,8 @@ class Trace:
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
     in the trace, because `load` left bad rows out. `event_time_column` is the log's name of the event times, which the
     settings for engines use, and `event_time_form` is their form: "timestamp"; the unit of numbers, "s"; "text", for
-    ISO 8601; or the format of other texts, as for `datetime.strptime`. Numbers count from `event_time_origin_ms`, in ms
+    ISO 8601 without an offset; "offset", with one; "other" for other dates; the format of texts, as for
+    `datetime.strptime`, or "several" if it has several. Numbers count from `event_time_origin_ms`, in ms
     since 1970; `event_time_zone` is the zone of local times, None for UTC and for times that name their own.
 
     Events may have happened before 1970, arrivals may not: the clock of a run begins with the first one. Raises
@@ -376,9 +379,9 @@ def _year(time_ms: int) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """The logs that come with wmlab, in alphabetical order; raises `TraceError` if there are none.
+    """The logs that come with wmlab and that `load` takes by name, in alphabetical order.
 
-    "presses" is a raw export; pass its column names to `load` and `profile`.
+    Raises `TraceError` if there are none.
     """
     bundled = _bundled()
     if not bundled:
@@ -386,7 +389,7 @@ def names() -> tuple[str, ...]:
             "the logs that come with wmlab are not installed here.",
             remedy="install wmlab again, from a clone or as a wheel, or load a file of your own.",
         )
-    return tuple(sorted(bundled))
+    return tuple(sorted(name for name, file in bundled.items() if file.suffix == ".parquet"))
 
 
 def shipped_file(source: object) -> Path | None:
@@ -409,18 +412,20 @@ def load(
     count: str | None = None,
     delay: str | None = None,
     unit: TimeUnit | Mapping[str, TimeUnit] = "ms",
-    format: str | Mapping[str, str] | None = None,
+    format: TimeFormats | Mapping[str, TimeFormats] | None = None,
     timezone: str | Mapping[str, str] | None = None,
     origin: str | Mapping[str, str] | None = None,
     encoding: str = "utf-8",
     form: FileForm | None = None,
+    columns: Sequence[str] | None = None,
     bad_rows: BadRows = "refuse",
     name: str | None = None,
 ) -> Trace:
     """Load a log as a trace: the name of a log that comes with wmlab, a file, a folder of files, or a data frame.
 
     A file is Parquet, CSV (with commas, semicolons, tabs or bars), or JSON: documents one after the other, or an array
-    of them; it may be compressed (.gz, .bz2, .zst). `form` ("csv", "tsv", "json", "parquet") is needed if neither the
+    of them; it may be compressed (.gz, .bz2, .zst, or .zip with one file). `columns` names the columns of a CSV
+    file that has no header, in their order. `form` ("csv", "tsv", "json", "parquet") is needed if neither the
     name of the file nor its beginning shows the format. The files of a folder are read in the order of their names. A
     data frame is one of pandas, PyArrow, Polars or Spark, such as `wm.spark.of_log` gives.
 
@@ -435,7 +440,8 @@ def load(
     the days of spreadsheets), timestamps, or texts: ISO 8601, RFC 2822, or what `format` says, as of
     `datetime.strptime`. The first 1,000 rows decide whether a column of texts holds numbers, dates or texts of the
     format; `wmlab/core/times.py` has the forms. A time without a zone is UTC, or in `timezone`, such as
-    "Europe/Berlin", with its summer time. Each of the four may differ by column:
+    "Europe/Berlin", with its summer time. A column with several formats needs all of them, `format=[...]`. Each of the
+    four may differ by column:
     `unit={"event_time": "s", "delay": "ms"}`. Fractions of a millisecond are dropped; floating-point numbers are
     rounded. Event times may be before 1970; arrivals may not. Rows are sorted by arrival, stably.
 
@@ -462,8 +468,8 @@ def load(
         raise TraceError(f"there is no file {path}.", remedy="check the path.")
     if (path / MANIFEST_FILE).is_file():
         raise TraceError(f"{path} is a recording, not a log.", remedy="open it with wm.load, which has its events.")
-    rows, columns = read_files(files_of(path), wanted, form, encoding)
-    trace = _trace(rows, columns, path.name, bad_rows, name or log_name(path))
+    rows, located = read_files(files_of(path), wanted, form, encoding, columns)
+    trace = _trace(rows, located, path.name, bad_rows, name or log_name(path))
     if shipped is None or not trace.refused.num_rows:
         return trace
     # Its rows are those of a name; where wmlab is installed says nothing about them.
@@ -518,9 +524,11 @@ def _form_of(table: pa.Table, columns: LogColumns, kind: TextKind) -> str:
     column, form = table.schema.field(columns.event_time).type, columns.form_of("event_time")
     if pa.types.is_temporal(column):
         return "timestamp"
-    if form.format is not None:
-        return form.format
-    return form.unit if kind == "numbers" or pa.types.is_floating(column) else "text"
+    if form.formats:
+        return form.formats[0] if len(form.formats) == 1 else "several"
+    if kind == "numbers" or pa.types.is_floating(column):
+        return form.unit
+    return times.text_form(table[columns.event_time].slice(0, times.SAMPLE_ROWS).to_pylist())
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:

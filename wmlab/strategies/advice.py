@@ -19,7 +19,7 @@ from wmlab.core.words import as_sentence, grouped, listed, rounded, unbroken
 from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import Outcome, missed_text, outcome, short_name
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
-from wmlab.strategies.findings import Finding, LogFindings, findings_of
+from wmlab.strategies.findings import Finding, findings_of
 from wmlab.strategies.idle_timeouts import Idleness, idleness_of
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -32,7 +32,6 @@ from wmlab.strategies.windows import LogWindows, Windows, windows_of
 
 _LESS: Final = 0.8
 """The share of the median lag below which a watermark for each key is named next to the advice."""
-COME_AND_GO: Final = "Writers come and go, so a watermark that waits for each of them is of no use here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -46,7 +45,8 @@ class Advice(Answer):
     `whole` is the outcome of `compare` over the whole log.
 
     `settings` is how engines write the strategy, with the log's own name of the event time; if an engine cannot have
-    it, the constant bound that was judged with it, `judged[0]`. `bound_ms` is the constant bound that the complete log
+    it, the constant bound that was judged with it, `judged[0]`, or if that misses the target, `kept_by_ms`. Each line
+    says what it misses, and its lag, on the unseen half. `bound_ms` is the constant bound that the complete log
     needs, as in `lateness_curve`; for sessions it may be longer than necessary.
 
     `findings` say what is wrong with the log, and what its numbers are worth. Those in `doubts` stand against the
@@ -71,6 +71,8 @@ class Advice(Answer):
     unseen_from: int
     whole: Outcome
     bound_ms: int
+    kept_by_ms: int
+    """The least constant bound that keeps the target on the unseen half, in ms; one that moves or not."""
     settings: Mapping[str, Setting]
     reason: str
     """Why this strategy, as a sentence."""
@@ -180,11 +182,11 @@ class Advice(Answer):
     def _engine(self, engine: str, setting: Setting) -> str:
         """The code of an engine as a block, with what is to be said of it above."""
         guess = "" if self.supported else " (a guess)"
-        code, note = setting.code, setting.note
+        code, note = setting.code, setting.remark
         if not setting.possible:
             note = f"cannot have it: {note}"
             if (instead := setting.instead) is not None:
-                code, note = instead.code, f"{note}; a constant bound instead, {instead.note}"
+                code, note = instead.code, f"{note}; a constant bound instead, {instead.remark}"
         block = f"<pre><code>{escape(code)}</code></pre>" if code else ""
         return f"<p><b>{escape(engine)}{guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
 
@@ -206,8 +208,8 @@ def advise(
     Candidates are a constant bound; the minimum over writers, with and without an idle timeout; conformal inference and
     percentiles, which find their bound themselves; and, if records are ahead of their arrival, a guard around the first
     two. They run over the whole log, as in `compare`. The first half gives the parameters, the second half the numbers.
-    Of those that keep the target there, the simplest one with about the smallest median lag is taken. If writers come
-    and go, no candidate waits for them. If the log is too short, drifts, or has wrong clocks, or if the best watermark
+    Of those that keep the target there, the simplest one with about the smallest median lag is taken; one that stands
+    still there is none. If the log is too short, drifts, or has wrong clocks, or if the best watermark
     stalls, `findings` say so, and the advice is a guess. Raises `ModelError` for a target that is not between 0 and 1,
     or a window below 1 ms.
     """
@@ -215,13 +217,17 @@ def advise(
     windows = windows_of(window_ms, slide_ms, gap_ms, allowed_lateness_ms)
     trace = as_trace(trace)
     of_log = findings_of(trace, late_share, windows)
-    candidates = Candidates(trace, late_share, guard=_guard(of_log), wait=not of_log.come_and_go, windows=windows)
+    candidates = Candidates(trace, late_share, guard=of_log.any_ahead, windows=windows)
     log, middle = candidates.log, candidates.middle
     of_half = None if windows is None else LogWindows.of(log.of_rows(slice(middle, None)), windows)
     judged = [judge(each, log, middle, late_share, of_half) for each in candidates.of_one_watermark()]
     by_key = [judge(each, log, middle, late_share, of_half) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
     judged_ms = constant.candidate.bound_ms
+    kept_by_ms = constant.candidate.bound_of(slice(middle, None), late_share)
+    # Where the constant bound of the first half misses the target, engines are given the one that keeps it.
+    kept = judge(constant.candidate.with_bound(kept_by_ms), log, middle, late_share, of_half)
+    instead = kept if not constant.keeps(late_share) and kept.moves else constant
     case = AdviceCase(
         trace=trace,
         target=late_share,
@@ -229,8 +235,8 @@ def advise(
         clocks=of_log.writers,
         best=best,
         constant=constant,
-        log_in_doubt=any(finding.doubt for finding in of_log.findings),
         bound_ms=of_log.bound_ms,
+        kept_by_ms=kept_by_ms,
         lossless_lag_ms=constant.lag_ms + of_log.lossless_without_ms - judged_ms,
     )
     in_log = None if windows is None else LogWindows.of(log, windows)
@@ -246,25 +252,22 @@ def advise(
         unseen_from=middle + 1,
         whole=outcome(best.strategy, log, path_of_records(log, best.candidate.met, best.candidate.x), in_log),
         bound_ms=of_log.bound_ms,
+        kept_by_ms=kept_by_ms,
         settings=settings(
             best.strategy,
-            ConstantBound(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
+            ConstantBound(instead.candidate.bound_ms, _expected_of(instead.unseen)),
+            expected=_expected_of(best.unseen),
             event_time=EventTimeColumn(
                 trace.event_time_column, trace.event_time_form, trace.event_time_origin_ms, trace.event_time_zone
             ),
         ),
-        reason=_reason(best, judged) + (f" {COME_AND_GO}" if of_log.come_and_go else ""),
+        reason=_reason(best, judged, late_share),
         assumed=_assumed(best.strategy),
         findings=(*of_log.findings, *findings_of_advice(case)),
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
         idleness=idleness_of(best.strategy, trace),
     )
-
-
-def _guard(of_log: LogFindings) -> bool:
-    """Whether records with wrong times change the bound, so that a guard against them is worth trying."""
-    return any(finding.kind == "wrong times" and finding.doubt for finding in of_log.findings)
 
 
 def _numbers(of: Outcome) -> dict[str, Any]:
@@ -280,13 +283,20 @@ def _late_and_lag(of: Outcome) -> str:
     return f"{missed_text(of)} for a median lag of {_lag(of)}"
 
 
-def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate]) -> str:
+def _expected_of(unseen: Outcome) -> str:
+    """What is expected of a line of an engine."""
+    return f"with {_late_and_lag(unseen)} on the half that the choice has not seen"
+
+
+def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate], target: float) -> str:
     constant = judged[0]
-    if best is constant:
+    if best is constant and best.keeps(target):
         others = [each for each in judged[1:] if each.unseen.lag_p50_ms is not None]
         if not others:
             return "A constant bound is the only candidate."
         return "Of the candidates that keep the target there, none has clearly less lag than this constant bound."
+    if best is constant:
+        return "No candidate keeps the target there; this one misses and lags least."
     bound = f"the constant bound of the first half, {rounded(constant.candidate.bound_ms)}"
     return f"There {bound}, has {_late_and_lag(constant.unseen)}."
 

@@ -3,7 +3,8 @@
 Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
 of every bound, as `lateness_curve` does for the largest event time: a record is late for the bound B if it is more than
 B behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k
-records that may be late there, one standard error fewer are, k - sqrt(k), since another k would differ by as much.
+records that may be late there, two standard errors fewer are, k - 2 sqrt(k), since another k may differ by as much. The
+watermarks that find their bound themselves aim at the same share, or at half of the target if that is more.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
 writers at the end of the first half. Each is a multiple of the one before, or a little longer than a quantile of the
@@ -44,6 +45,10 @@ _TIMEOUTS: Final = 8
 _USUAL: Final = (0.9, 0.99, 0.999, 0.9999, 1.0)
 _LONGER: Final = 1.25
 """How many times these quantiles of the silences of writers are timeouts that are tried, too."""
+_ERRORS: Final = 2
+"""How many standard errors fewer records are late on the first half than the target admits."""
+_STILL: Final = 3
+"""Of how many parts of a half a bound is less than one."""
 _SEARCHED: Final = 50_000
 """Records of the first half, its last ones, over which timeouts are tried."""
 _SEARCHED_OF_ALL: Final = 20_000_000
@@ -115,6 +120,16 @@ class Candidate:
     open_bound: OpenBound | None = None
     bound_ms: int = 0
 
+    def bound_of(self, rows: slice, share: float) -> int:
+        """The least bound with which at most that share of some rows is missed."""
+        assert self.open_bound is not None
+        return self.open_bound.least_bound_ms(rows, share)
+
+    def with_bound(self, bound_ms: int) -> Candidate:
+        """The same kind of strategy with another bound."""
+        assert self.open_bound is not None
+        return self.open_bound.with_bound(bound_ms)
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -127,8 +142,6 @@ class Candidates:
     target: float
     guard: bool
     """Whether to try a guard against records that are ahead of their arrival."""
-    wait: bool = True
-    """Whether to try watermarks that wait for each writer."""
     windows: Windows | None = None
 
     @cached_property
@@ -173,12 +186,22 @@ class Candidates:
 
     def _chosen(self, open_bound: OpenBound) -> Candidate:
         first = max(1, self.middle)
-        return open_bound.with_bound(open_bound.least_bound_ms(slice(0, first), self._share_of(first)))
+        bound_ms = open_bound.least_bound_ms(slice(0, first), self._share_of(first))
+        return open_bound.with_bound(min(bound_ms, self._most_ms))
+
+    @cached_property
+    def _most_ms(self) -> int:
+        """The largest bound that is tried: with a longer one X would stand still over a half."""
+        arrival, first = self.log.arrival, slice(0, max(1, self.middle))
+        shorter = min(arrival[self.middle] - arrival[0], arrival[-1] - arrival[self.middle])
+        delay_ms = median(arrival[first] - np.maximum.accumulate(self.log.event[first]))
+        of_records_ms = max(0, median(arrival[first] - self.log.event[first]))
+        return max(0, int(shorter - 1) // _STILL + of_records_ms - max(0, delay_ms))
 
     def _share_of(self, rows: int) -> float:
         """The share of so many records that keeps the target with the margin."""
         late = self.target * rows
-        return max(0.0, late - sqrt(late)) / rows
+        return max(0.0, late - _ERRORS * sqrt(late)) / rows
 
     def _constant(self) -> OpenBound:
         top = before(self.log.event)
@@ -194,17 +217,16 @@ class Candidates:
     def _steering(self) -> list[Strategy[Any]]:
         """Those that find their bound themselves, also in the test half."""
         warm_up = min(1_000, max(1, self.trace.rows // 10))
-        share = 1 - self.target
+        target = float(f"{max(self._share_of(max(1, self.middle)), self.target / 2):.2g}")
+        share = 1 - target
         return [
-            ConformalWatermark(self.target, hold=warm_up),
+            ConformalWatermark(target, hold=warm_up),
             WindowedPercentile(share, hold=warm_up),
             DelayPercentile(share),
         ]
 
     def _timeouts(self) -> list[int | None]:
         """None, and the idle timeout with the least lag at the end of the first half; nothing if one writer is all."""
-        if not self.wait:
-            return []
         most = min(_SEARCHED, _SEARCHED_OF_ALL // len(self.first.writer_names))
         rows = self.first.table.slice(max(0, self.first.rows - most))
         searched = Trace(self.trace.name, rows)

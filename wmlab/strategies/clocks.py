@@ -9,12 +9,15 @@ record is ahead above a limit: if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) 
 These are quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays
 with an exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
 
-A writer is *silent* where it sends nothing for more than ten times its usual gap, and for more than a twentieth of the
-log. The usual gap is the 90% quantile of the times between its arrivals. Its silence ends with its next record, or with
-the log. Writers *come and go* if more than half of at least four are silent when the log ends: visitors, vehicles,
-sessions.
+A writer is *silent* where it sends nothing for more than ten times its usual gap, for more than a twentieth of the log,
+and for more than twice its third longest gap, since a pause that it always makes is none. The usual gap is the 90%
+quantile of the times between its arrivals. Where all writers are silent together none of them is. Its silence ends with
+its next record, or with the log: it has gone if it is silent for longer than ever before when 99% of the records and
+half of the writers have come to their end. Writers *come and go* if more than half of at least four are silent when the
+log ends: visitors, vehicles, sessions.
 
-A writer is *behind* if nine of ten of its records are later than the delays of the log explain. That is also said of a
+A writer is *behind* if its fastest record is later than the delays of the log explain: a slow way is no wrong clock.
+The writer's offset is that of its fastest record. That a clock is behind is also said of a
 writer that is behind the others by a whole number of quarter hours, and by ten times the spread of both: then its clock
 may be in another time zone. The others are the writers nearest to their arrivals that have half of the records, so up
 to half of them may be behind.
@@ -25,8 +28,7 @@ records have a key of their own, or what the caller gives: a hash of all columns
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -37,7 +39,6 @@ from numpy.typing import NDArray
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import HOUR_MS, MINUTE_MS, SECOND_MS, exactly
-from wmlab.strategies.model.strategy import UNKNOWN
 from wmlab.strategies.replay import Log, as_trace, before, group
 
 _SPREADS: Final = 10
@@ -48,6 +49,10 @@ _USUAL: Final = 0.9
 _LONGER: Final = 10
 _OF_LOG: Final = 20
 """A silence is so many times longer than this quantile of the writer's gaps, and than the log divided by that."""
+_HABIT: Final = 3
+"""How many pauses of about one length are a habit of a writer."""
+_ENDS: Final = 0.99
+"""Of how many arrivals the last one is not after the end of the log, if most writers have ended by then."""
 _COPIES: Final = 0.1
 """The share of records that repeat another one up to which they are copies."""
 
@@ -142,9 +147,10 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
 
     `first_event_time` and `last_event_time` are the smallest and the largest event time of the records without a wrong
     time, missing if all are wrong; `first_arrival_ms` and `last_arrival_ms` those of all arrivals. `offset_ms` is the
-    median of event time minus arrival, minus that of the others: above 0 the clock is ahead, or the delay is short.
-    `early` counts the records that arrive before they happen, `out_of_order` those older than a record with a right
-    time that came before, `copies` and `wrong` those of the module, `steps` how often the writer changes from wrong
+    largest event time minus arrival of a right time, minus that of the others: above 0 the clock is ahead. In another
+    time zone it is the difference of the medians.
+    `early` counts the records that arrive before they happen, `out_of_order` those older than a record before them,
+    `copies` and `wrong` those of the module, `steps` how often the writer changes from wrong
     times to right ones, or back. `silent_ms` is the longest time without a record, until the end of the log;
     `silent_at_end` is whether that is the time before the end. `silences` are pairs of arrivals. `clock` says what is
     wrong: "ahead" or "older than the log" if most records are, "steps" if some are, "early" if most records arrive
@@ -158,15 +164,19 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     writer, names = group(trace, "writer")
     frame = pd.DataFrame({"writer": writer, "ahead": log.event - log.arrival, "wrong": wrong.either})
     frame["older"], frame["early"], frame["arrival"] = wrong.older, log.event > log.arrival, log.arrival
-    frame["out_of_order"] = log.event < before(np.where(wrong.either, UNKNOWN, log.event))
+    frame["out_of_order"] = log.event < before(log.event)
     frame["copies"] = copies(log, ids)
     frame["good"] = pd.Series(log.event).where(~wrong.either).astype("Int64")
     last = frame.groupby("writer")["wrong"].shift(1)
     frame["changed"] = last.notna() & (last != frame["wrong"])
     frame["quiet"] = frame.groupby("writer")["arrival"].diff().fillna(0).astype(np.int64)
     of = frame.groupby("writer")
-    at_end, quiet = log.arrival[-1] - of["arrival"].max(), of["quiet"].max()
-    offsets = _offsets(log)
+    at_end, quiet = (end_ms(log) - of["arrival"].max()).clip(lower=0), of["quiet"].max()
+    offsets, fastest = _offsets(log), of["ahead"].max()
+    if not wrong.either.all():
+        fastest = frame[~frame["wrong"]].groupby("writer")["ahead"].max().reindex(fastest.index).fillna(fastest)
+    typical = int(np.quantile(fastest.to_numpy(), 0.5, method="inverted_cdf"))
+    offset = offsets["offset_ms"].where(offsets["zone"], (fastest - typical).astype(np.int64))
     table = pd.DataFrame(
         {
             "rows": of.size(),
@@ -174,7 +184,7 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
             "last_event_time": of["good"].max(),
             "first_arrival_ms": of["arrival"].min(),
             "last_arrival_ms": of["arrival"].max(),
-            "offset_ms": offsets["offset_ms"],
+            "offset_ms": offset,
             "early": of["early"].sum(),
             "early_share": of["early"].mean(),
             "out_of_order": of["out_of_order"].sum(),
@@ -188,9 +198,7 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     )
     silences = _silences(log)
     table["silences"] = pd.Series({index: tuple(silences.get(index, ())) for index in table.index})
-    slow = (of["ahead"].quantile(0.9, interpolation="lower") < _slow_limit_ms(log)) | (
-        offsets["zone"] & (offsets["offset_ms"] < 0)
-    )
+    slow = (fastest < _slow_limit_ms(log)) | (offsets["zone"] & (offsets["offset_ms"] < 0))
     older = of["older"].sum()
     table["clock"] = [
         _fault(row.rows, row.wrong, older[index], row.early, is_slow=bool(slow[index]))
@@ -258,20 +266,61 @@ def _fault(rows: int, wrong: int, older: int, early: int, *, is_slow: bool) -> s
 
 
 def _silences(log: Log) -> dict[int, list[Silence]]:
-    """The silences of each writer that has any; a writer of one arrival is held against the gaps of all writers."""
-    first, last = int(log.arrival[0]), int(log.arrival[-1])
+    """The silences of each writer that has any; a writer of one arrival is held against the gaps of all writers.
+
+    What all writers are silent for together counts for none of them: their clocks stand still meanwhile.
+    """
+    last, end = int(log.arrival[-1]), end_ms(log)
     order = np.argsort(log.writer, kind="stable")
     cuts = np.cumsum(np.bincount(log.writer))[:-1]
     arrivals = [np.unique(times) for times in np.split(log.arrival[order], cuts)]
-    gaps = [np.diff(times) for times in arrivals]
+    awake = _awake_ms(log.arrival, len(arrivals))
+    gaps = [np.diff(awake(times)) for times in arrivals]
     usual_ms = _usual_ms(np.concatenate(gaps))
+    span_ms = int(awake(np.array([end]))[0] - awake(log.arrival[:1])[0])
     silences: dict[int, list[Silence]] = {}
     for writer, (times, of_writer) in enumerate(zip(arrivals, gaps, strict=True)):
-        limit_ms = max(_LONGER * (_usual_ms(of_writer) if len(of_writer) else usual_ms), (last - first) // _OF_LOG)
-        spans = [(begin, end) for begin, end in pairwise([*times.tolist(), last]) if end - begin > limit_ms]
+        most_ms = max(_LONGER * (_usual_ms(of_writer) if len(of_writer) else usual_ms), span_ms // _OF_LOG)
+        most_ms = max(most_ms, _habit_ms(of_writer))
+        at_end_ms = int(np.subtract(*awake(np.array([end, min(end, int(times[-1]))]))))
+        spans = [(int(times[n]), int(times[n + 1])) for n in np.flatnonzero(of_writer > most_ms)]
+        # A writer whose last pause is no longer than one before has not gone.
+        if at_end_ms > max(most_ms, int(of_writer.max(initial=0))):
+            spans.append((int(times[-1]), last))
         if spans:
             silences[writer] = spans
     return silences
+
+
+def end_ms(log: Log) -> int:
+    """Where the arrivals of the log end for most writers: its last rows may be stragglers."""
+    writers = np.sort(pd.Series(log.arrival).groupby(log.writer).max().to_numpy())
+    nearly_all = log.arrival[int(_ENDS * (len(log.arrival) - 1))]
+    return int(max(nearly_all, writers[len(writers) // 2]))
+
+
+def common_silences(log: Log) -> list[Silence]:
+    """The arrivals between which no writer of several sends anything, by the rule for one writer."""
+    if len(np.unique(log.writer)) < 2:
+        return []
+    times = np.unique(log.arrival[log.arrival <= end_ms(log)])
+    gaps = np.diff(times)
+    most_ms = max(_LONGER * _usual_ms(gaps), int(times[-1] - times[0]) // _OF_LOG, _habit_ms(gaps))
+    return [(int(times[n]), int(times[n + 1])) for n in np.flatnonzero(gaps > most_ms)]
+
+
+def _habit_ms(gaps: Int64Array) -> int:
+    """Up to which length the pauses are such as a writer always makes: twice the third longest."""
+    return 2 * int(np.partition(gaps, -_HABIT)[-_HABIT]) if len(gaps) >= _HABIT else 0
+
+
+def _awake_ms(arrival: Int64Array, writers: int) -> Callable[[Int64Array], Int64Array]:
+    """A clock that stands still while no writer of several sends anything for longer than is usual."""
+    times = np.unique(arrival)
+    gaps = np.diff(times)
+    paused = np.where((gaps > _LONGER * _usual_ms(gaps)) & (writers > 1), gaps, 0)
+    so_far = np.append(0, np.cumsum(paused))
+    return lambda at: at - so_far[np.searchsorted(times, at, side="right") - 1]
 
 
 def _usual_ms(gaps: Int64Array) -> int:

@@ -12,12 +12,12 @@ import pandas as pd
 import pyarrow as pa
 
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, listed, rounded
+from wmlab.core.words import counted, exactly, grouped, listed, rounded
 from wmlab.strategies.candidates import OpenBound
 from wmlab.strategies.clocks import each_writer
 from wmlab.strategies.comparison import short_name
 from wmlab.strategies.findings import Finding, row_numbers
-from wmlab.strategies.judging import BLOCKS, STEADY, TOLERANCE, JudgedCandidate
+from wmlab.strategies.judging import BLOCKS, STEADY, JudgedCandidate
 from wmlab.strategies.lateness import curve_of
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
@@ -50,10 +50,10 @@ class AdviceCase:
     clocks: pd.DataFrame
     best: JudgedCandidate
     constant: JudgedCandidate
-    log_in_doubt: bool
-    """Whether some rows of the log are in doubt, which explain whatever is odd about a watermark."""
     bound_ms: int
     """The constant bound that the complete log asks for."""
+    kept_by_ms: int
+    """The least constant bound that keeps the target on the unseen half."""
     lossless_lag_ms: int
     """The median lag of the constant bound that leaves no record late whose time is right."""
 
@@ -70,11 +70,7 @@ def enough_for(rows: int, target: float) -> bool:
 
 def findings_of_advice(case: AdviceCase) -> tuple[Finding, ...]:
     """What is to be said of the numbers and of the watermark of an advice."""
-    numbers = tuple(_of_numbers(case))
-    if case.log_in_doubt:
-        return numbers
-    movement = () if any(finding.doubt for finding in numbers) else tuple(_of_movement(case))
-    return (*numbers, *movement, *_tail(case))
+    return (*_of_numbers(case), *_of_movement(case), *_tail(case))
 
 
 def _of_numbers(case: AdviceCase) -> Iterator[Finding]:
@@ -91,11 +87,17 @@ def _of_numbers(case: AdviceCase) -> Iterator[Finding]:
             count=rows,
             doubt=True,
         )
-    if unseen.missed_share > TOLERANCE * target:
-        drifts = _drifts(case)
-        words = ", and its lateness drifts" if drifts else ""
-        text = f"No strategy chosen on the first half keeps the target on the second{words}."
-        yield Finding(kind="drift" if drifts else "target missed", text=text, doubt=True)
+    if unseen.missed_share > target:
+        points = 100 * (unseen.missed_share - target)
+        text = f"On the second half the target is missed by {points:.2g} points."
+        yield Finding(
+            kind="drift" if _drifts(case) else "target missed",
+            text=text,
+            remedy=f"A constant bound of {exactly(case.kept_by_ms)} would have kept it there.",
+            bound_ms=case.constant.candidate.bound_ms,
+            without_ms=case.kept_by_ms,
+            doubt=True,
+        )
     elif not best.steady or (high > STEADY * target and unseen.rows * target >= _ENOUGH):
         text = f"The share of {case.missed} records is unsteady, {low:.3%} to {high:.3%} at 95%."
         yield Finding(kind="unsteady", text=text, doubt=True)
@@ -111,6 +113,10 @@ def _of_numbers(case: AdviceCase) -> Iterator[Finding]:
 def _of_movement(case: AdviceCase) -> Iterator[Finding]:
     """A watermark that keeps its target by standing still, or that waits for who does not come back."""
     best, name = case.best, short_name(case.best.strategy)
+    if not best.moves:
+        text = f"No watermark moves on the second half of the log: {name} lags {rounded(best.lag_ms)} there."
+        yield Finding(kind="stands still", text=text, doubt=True)
+        return
     if best.lag_ms > case.lossless_lag_ms:
         lossless = f"a constant bound that leaves no record late has {rounded(case.lossless_lag_ms)}"
         text = f"{name} stalls: its median lag is {rounded(best.lag_ms)}, where {lossless}."
@@ -153,7 +159,7 @@ def _tail_of(case: AdviceCase, of: OpenBound, bound_ms: int) -> Finding | None:
     share = curve.late_share(bound_ms)
     knee = curve.knee(share)
     # Between two bounds of which none keeps the target there is nothing to choose.
-    if knee is None or share > TOLERANCE * case.target:
+    if knee is None or share > case.target:
         return None
     deadline = log.event if case.windows is None else case.windows.deadlines(log.event)
     between = (of.met != UNKNOWN) & (deadline < of.met - knee.bound_ms) & (deadline >= of.met - bound_ms)

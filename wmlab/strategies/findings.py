@@ -32,7 +32,15 @@ from wmlab.core.words import (
     rounded,
     shown,
 )
-from wmlab.strategies.clocks import come_and_go, copies, each_writer, in_quarters, writer_clocks, wrong_times
+from wmlab.strategies.clocks import (
+    come_and_go,
+    common_silences,
+    copies,
+    each_writer,
+    in_quarters,
+    writer_clocks,
+    wrong_times,
+)
 from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.replay import Log
 from wmlab.strategies.windows import Windows
@@ -44,6 +52,8 @@ FindingKind = Literal[
     "early",
     "behind",
     "copies",
+    "local times",
+    "all silent",
     "silent",
     "ties",
     "few records",
@@ -64,6 +74,11 @@ _MOST: Final = 0.5
 """The share of all records from which on early writers are not an exception, but the clock of arrivals may be."""
 _EARLY: Final = 0.01
 """The share of records that arrive before they happen from which on lags, and so an advice, are in doubt."""
+_QUARTER_MS: Final = 15 * MINUTE_MS
+_FARTHEST_MS: Final = 14 * HOUR_MS
+"""How far behind UTC, or ahead of it, local times are at most."""
+_SPREAD_MOST_MS: Final = 3 * MINUTE_MS
+"""How far the delays of a log may be from each other to say that they are a whole number of quarter hours."""
 _MATTERS: Final = 0.1
 """By how much of itself a bound has to change for what changes it to matter."""
 _TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
@@ -100,7 +115,11 @@ class Finding:
     @property
     def effect(self) -> str:
         """The effect of the rows on the bound, as a sentence; empty if there is no known effect."""
-        if self.bound_ms is None or self.without_ms is None or self.kind in ("ties", "one tail"):
+        if (
+            self.bound_ms is None
+            or self.without_ms is None
+            or self.kind in ("ties", "one tail", "target missed", "drift")
+        ):
             return ""
         if not differ(self.bound_ms, self.without_ms):
             return ""
@@ -132,7 +151,8 @@ class LogFindings:
     bound_ms: int
     lossless_without_ms: int
     ahead_ms: int
-    come_and_go: bool
+    any_ahead: bool
+    """Whether a record is further ahead, so that a guard against it is worth trying."""
 
 
 def findings_of(trace: Trace, late_share: float, windows: Windows | None = None, ids: Any = None) -> LogFindings:
@@ -141,7 +161,6 @@ def findings_of(trace: Trace, late_share: float, windows: Windows | None = None,
     case = _Case(trace, log, clocks, curve_of(trace, windows), late_share, windows)
     wrong = wrong_times(trace)
     rest = case.curve if not wrong.either.any() or wrong.either.all() else case.curve_without(wrong.either)
-    leave = come_and_go(clocks, trace.span_ms[1])
     findings = (
         *_bad_rows(trace),
         *_unit(trace),
@@ -149,10 +168,11 @@ def findings_of(trace: Trace, late_share: float, windows: Windows | None = None,
         *_early(case),
         *_behind(case),
         *_copies(case, copies(log, ids)),
-        *([] if leave else _silent(case)),
+        *_local(case),
+        *_silent(case),
         *_ties(case),
     )
-    return LogFindings(findings, clocks, case.bound_ms, rest.bound_ms(0), wrong.limit_ms, leave)
+    return LogFindings(findings, clocks, case.bound_ms, rest.bound_ms(0), wrong.limit_ms, bool(wrong.ahead.any()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,11 +388,40 @@ def _copies(case: _Case, repeated: NDArray[np.bool_]) -> Iterator[Finding]:
     yield case.finding("copies", text, repeated, remedy=remedy, leave_out=True)
 
 
+def _local(case: _Case) -> Iterator[Finding]:
+    """All delays are about a whole number of quarter hours: perhaps the event times are local ones."""
+    delay_ms = case.log.arrival - case.log.event
+    least_ms, middle_ms, most_ms = np.quantile(delay_ms, (0.01, 0.5, 0.99), method="inverted_cdf").tolist()
+    spread_ms = middle_ms - least_ms
+    quarters = round(least_ms / _QUARTER_MS)
+    off_ms = abs(least_ms - quarters * _QUARTER_MS)
+    if not HOUR_MS <= quarters * _QUARTER_MS <= _FARTHEST_MS or spread_ms > _SPREAD_MOST_MS:
+        return
+    if off_ms > min(max(spread_ms, SECOND_MS), _SPREAD_MOST_MS):
+        return
+    yield Finding(
+        kind="local times",
+        text=f"Of 98% of the records each is {rounded(least_ms)} to {rounded(most_ms)} old when it arrives, and that "
+        f"is about {in_quarters(least_ms)}: perhaps the event times are local times.",
+        remedy='If they are, name their zone: timezone={"event_time": ...}.',
+        count=case.trace.rows,
+        doubt=True,
+    )
+
+
 def _silent(case: _Case) -> Iterator[Finding]:
+    end_ms = case.trace.span_ms[1]
+    if together := common_silences(case.log):
+        yield Finding(
+            kind="all silent",
+            text=f"All writers are silent at once: for {silence_text(together, end_ms)}.",
+            remedy="A watermark from event times stands still meanwhile.",
+        )
+    if come_and_go(case.clocks, end_ms):
+        return
     silent = case.clocks[case.clocks["silences"].map(len) > 0]
     if not len(silent):
         return
-    end_ms = case.trace.span_ms[1]
     silent = silent.assign(longest=-silent["silences"].map(longest_ms)).sort_values(["longest", "writer"])
     of = [f"{clock.writer} ({silence_text(clock.silences, end_ms)})" for clock in each_writer(silent)]
     yield Finding(

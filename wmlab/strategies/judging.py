@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from wmlab.core.times import Int64Array
 from wmlab.strategies.candidates import Candidate, median
 from wmlab.strategies.comparison import Outcome, outcome
 from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
@@ -22,11 +23,11 @@ from wmlab.strategies.replay import Log, difference, path_of_records
 from wmlab.strategies.windows import LogWindows
 
 BLOCKS: Final = 8
+STILL: Final = 3
+"""A watermark stands still if its median lag beyond that of the records is this part of the half: one third."""
 _STUDENT: Final = 2.365
 """The 97.5% quantile of Student's distribution with 7 degrees of freedom, for 8 blocks."""
 _NORMAL: Final = 1.96
-TOLERANCE: Final = 1.2
-"""By how much a late share may exceed its target and still count as kept."""
 STEADY: Final = 2.0
 """By how much the upper end of the interval of a late share may exceed the target."""
 _WORSE: Final = 2.0
@@ -51,6 +52,8 @@ class JudgedCandidate:
     """The share of missed records of the tuning half."""
     steady: bool
     """Whether the share of missed records in the blocks is steady enough for the target."""
+    moves: bool
+    """Whether X rises on the unseen half, and its median lag beyond the delay of the records is below a third of it."""
 
     @property
     def strategy(self) -> Strategy[Any]:
@@ -73,9 +76,8 @@ class JudgedCandidate:
         return self.lag_range[1] - self.lag_range[0] <= abs(self.lag_ms)
 
     def keeps(self, target: float) -> bool:
-        """Whether both halves keep the target, the unseen one steadily and with a watermark."""
-        keeps_share = max(self.first_missed_share, self.unseen.missed_share) <= TOLERANCE * target
-        return keeps_share and self.steady and self.unseen.lag_p50_ms is not None
+        """Whether the share on the unseen half is at most the target, with a watermark that moves."""
+        return self.moves and self.unseen.missed_share <= target
 
 
 def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: LogWindows | None) -> JudgedCandidate:
@@ -98,18 +100,25 @@ def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: L
         lag_range=(floor(lag[0]), ceil(lag[1])),
         first_missed_share=float(missed[: max(1, middle)].mean()),
         steady=blocks[1] <= STEADY * target,
+        moves=_moves(half, x[middle:], unseen.lag_p50_ms),
     )
+
+
+def _moves(half: Log, x: Int64Array, lag_ms: int | None) -> bool:
+    """Whether a watermark is one on a half of the log; see `JudgedCandidate.moves`."""
+    if lag_ms is None or int(x.max()) <= int(x[0]):
+        return False
+    beyond_ms = lag_ms - max(0, median(difference(half.arrival, half.event)))
+    return STILL * beyond_ms < int(half.arrival[-1] - half.arrival[0])
 
 
 def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
     """The first one whose lag is about the least of those that keep the target; if none does, the best guess.
 
-    One whose lag is not known counts only if that holds for all that keep the target, or if it misses no record. The
-    best guess is among those with at most twice the least loss on the unseen half, where a loss below the target is as
-    good as that; of them it has the least product of lag and squared loss.
+    The best guess is among those that move, and of these among those with at most twice the least loss on the unseen
+    half, where a loss below the target is as good as that; of them it has the least product of lag and squared loss.
     """
     keeping = [candidate for candidate in judged if candidate.keeps(target)]
-    keeping = [candidate for candidate in keeping if candidate.lag_known or candidate.misses_none] or keeping
     if not keeping:
         return _best_guess(judged, target)
     least = min(candidate.lag_ms for candidate in keeping)
@@ -122,7 +131,8 @@ def _best_guess(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandi
     def loss(candidate: JudgedCandidate) -> float:
         return max(candidate.unseen.missed_share, target)
 
-    known = [candidate for candidate in judged if candidate.unseen.lag_p50_ms is not None] or judged
+    moving = [candidate for candidate in judged if candidate.moves]
+    known = moving or [candidate for candidate in judged if candidate.unseen.lag_p50_ms is not None] or judged
     least = min(map(loss, known))
     near = [candidate for candidate in known if loss(candidate) <= _WORSE * least]
     return min(near, key=lambda candidate: loss(candidate) ** 2 * max(candidate.lag_ms, 1))

@@ -26,18 +26,13 @@ from wmlab.core.words import (
     wrapped,
     zone_once_in,
 )
-from wmlab.strategies.advice import COME_AND_GO
 from wmlab.strategies.charts.writers import writers as chart_of_writers
 from wmlab.strategies.clocks import each_writer, key_is_id
-from wmlab.strategies.doubts import enough_for
 from wmlab.strategies.findings import Finding, LogFindings, findings_of, silence_text
 from wmlab.strategies.model.strategy import ShareBetween, require_argument
 from wmlab.strategies.replay import Log, as_trace
 
 _LISTED: Final = 20
-_NAMED: Final = 5
-_TARGETS: Final = (0.001, 0.01, 0.05, 0.1)
-"""Late shares that are proposed: the least for which there are enough records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -56,6 +51,8 @@ class Profile(TableAnswer[Any]):
     """What the log has, and what is wrong with it."""
     ids: Any = field(repr=False)
     """The `id` of `profile`: the column by which copies are recognized."""
+    late_share: float
+    """The share that the bounds are for, and the advice that is proposed."""
 
     entries = "writers_listed"
     columns: ClassVar[dict[str, str]] = {
@@ -64,9 +61,9 @@ class Profile(TableAnswer[Any]):
         "arrivals (UTC)": "the first and the last",
         "wrong times": "records ahead of their arrival by more than the log explains, or older than the log is long",
         "early": "the share of records that arrive before they happen",
-        "out of order": "the share of records older than a good one of any writer that arrived before: late at bound 0",
+        "out of order": "the share of records older than one of any writer that arrived before: late at bound 0",
         "copies": "records that repeat an earlier one: all columns but the arrival, or the id, are equal",
-        "clock": "event time less arrival in the median, beside that of the other writers; above 0 ahead, or faster",
+        "clock": "event time less arrival of the fastest record, beside that of the other writers; above 0 ahead",
         "longest silence": "the longest time without a record, until the end of the log",
         "what is wrong": "the clock as a whole, or a silence of more than ten usual gaps and 5% of the log",
     }
@@ -115,14 +112,10 @@ class Profile(TableAnswer[Any]):
             f"{log.name!r} has {counted(log.rows, 'record')} of {counted(len(self.writers), 'writer')}, which arrive "
             f"from {first} to {last}; {out_of_order:.1%} of them are older than a record before them."
         )
-        text += f" {COME_AND_GO}" if self.of_log.come_and_go else ""
         text += "" if self.knows_copies else f" {_NO_COPIES}"
         if not self.findings:
             return f"{text} Nothing in it is seen to be dirty."
-        dirty = sorted({name for finding in self.findings for name in finding.writers})
-        of = f", of {listed(dirty, most=_NAMED)}" if dirty and len(self.writers) > 1 else ""
-        kinds = "1 kind of dirt is" if len(self.findings) == 1 else f"{len(self.findings)} kinds of dirt are"
-        return f"{text} {kinds} in it{of}."
+        return f"{text} It has {listed(list(dict.fromkeys(finding.kind for finding in self.findings)))}."
 
     @property
     def knows_copies(self) -> bool:
@@ -142,8 +135,7 @@ class Profile(TableAnswer[Any]):
     def next_calls(self) -> tuple[str, ...]:
         """The calls to make next, as lines of Python in which `profile` is this profile."""
         count = len(self.row_numbers)
-        rest_rows = self.log.rows - count
-        target = next((share for share in _TARGETS if enough_for(rest_rows, share)), _TARGETS[-1])
+        target = self.late_share
         lines = [f"log = profile.without()  # without {counted(count, 'record')}" if count else "log = profile.log"]
         lines.append(f"wm.strategy.advise(log, late_share={target})")
         return (*lines, f"wm.strategy.compare(log, [wm.strategy.advise(log, {target}).strategy]).late_rows()")
@@ -271,7 +263,7 @@ def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **c
     arguments = {"bad_rows": "drop"} | columns
     trace = as_trace(source if isinstance(source, Trace) else load(source, **arguments))
     ids = None if isinstance(source, Trace) else _ids(source, id, arguments, trace.rows)
-    return Profile(trace, findings_of(trace, late_share, None, ids), ids)
+    return Profile(trace, findings_of(trace, late_share, None, ids), ids, late_share)
 
 
 _CONTENT: Final = "all columns but the arrival"
@@ -280,7 +272,7 @@ _CONTENT: Final = "all columns but the arrival"
 def _ids(source: Any, name: str | None, arguments: Mapping[str, Any], rows: int) -> Any:
     """The id of each record, in order of arrival; None where only the key can say."""
     if name is None:
-        frame = _frame(source)
+        frame = _frame(source, arguments.get("columns"))
         arrival = arguments.get("delay") or arguments.get("arrival", "arrival_ms")
         arrivals = [arrival] if isinstance(arrival, str) else list(arrival)
         # A row that stands for several records makes no copies.
@@ -293,7 +285,7 @@ def _ids(source: Any, name: str | None, arguments: Mapping[str, Any], rows: int)
     return keys.to_numpy(zero_copy_only=False) if len(keys) == rows else None
 
 
-def _frame(source: Any) -> pd.DataFrame | None:
+def _frame(source: Any, names: Any) -> pd.DataFrame | None:
     """The rows of a source with all their columns, if that is a CSV file or a data frame in memory."""
     if isinstance(source, pd.DataFrame):
         return source
@@ -302,5 +294,5 @@ def _frame(source: Any) -> pd.DataFrame | None:
         return frame if isinstance(frame, pd.DataFrame) else None
     source = shipped_file(source) or source
     if isinstance(source, str | Path) and str(source).endswith((".csv", ".csv.gz")):
-        return pd.read_csv(source, dtype=str, keep_default_na=False, on_bad_lines="skip")
+        return pd.read_csv(source, dtype=str, keep_default_na=False, on_bad_lines="skip", names=names)
     return None

@@ -36,6 +36,15 @@ class Setting:
     code: str
     note: str
     instead: Setting | None = None
+    strategy: Strategy[Any] | None = None
+    """What the line is; None without a line."""
+    expected: str = ""
+    """What is expected of just this line, in words; empty where nobody has judged it."""
+
+    @property
+    def remark(self) -> str:
+        """What is said of the line: the note and what is expected."""
+        return "; ".join(filter(None, (self.note, self.expected)))
 
     @property
     def possible(self) -> bool:
@@ -45,7 +54,7 @@ class Setting:
     def __str__(self) -> str:
         code = self.code.replace("\n", " ")
         if self.possible:
-            return f"{code}  # {self.note}" if self.note else code
+            return f"{code}  # {self.remark}" if self.remark else code
         text = f"cannot have it: {self.note}"
         return text if self.instead is None else f"{text}; the alternative is a constant bound, {self.instead}"
 
@@ -91,6 +100,22 @@ class EventTimeColumn:
             return ""
         return f"{re.split(r'[.]', self.name)[-1].replace('[]', '')}_timestamp"
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether engines have a pattern for it: not for a mail's date, several formats, or a zone by its name."""
+        if self.form in ("other", "several"):
+            return False
+        return self._is_plain or not set(re.findall(r"%.", self.form)) - _PATTERNS.keys()
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether it is a text with an offset from UTC."""
+        return self.form == "offset" or "%z" in self.form
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.form in ("text", "offset", "timestamp") or self.form in _UNITS
+
     def in_flink(self) -> str:
         """The computed column in Flink SQL; empty for numbers of a local time, which it has no function for."""
         name = ".".join(_sql_name(part) for part in self.name.split("."))
@@ -132,7 +157,7 @@ class EventTimeColumn:
         elif self.form == "timestamp":
             moment = name
         else:
-            pattern = "" if self.form == "text" else f", '{self._pattern()}'"
+            pattern = "" if self._is_plain else f", '{self._pattern()}'"
             moment = f"to_timestamp({name}{pattern})"
         return moment if self.zone is None else f"to_utc_timestamp({moment}, '{self.zone}')"
 
@@ -163,12 +188,14 @@ def settings(
     instead: ConstantBound | None = None,
     *,
     event_time: str | EventTimeColumn = "event_time",
+    expected: str = "",
 ) -> dict[str, Setting]:
     """How engines write a strategy, or a constant bound in ms: Flink SQL, Spark, Kafka Streams and Beam, and Flink's
     DataStream API and others if a strategy needs them.
 
     `event_time` is the column of event times, a timestamp if only its name is given. For an engine that cannot have the
-    strategy, the result gives the reason, and the line for the alternative constant bound, if one is given. In Flink, a
+    strategy, the result gives the reason, and the line for the alternative constant bound, if one is given. `expected`
+    says in words what the strategy does, for each of its lines. In Flink, a
     row at the watermark is late, so its SQL has one millisecond more; `forBoundedOutOfOrderness` does the same by
     itself. In Spark this depends on the operator that follows, so its line has two delays.
 
@@ -177,21 +204,30 @@ def settings(
     """
     if isinstance(event_time, str):
         event_time = EventTimeColumn(event_time)
-    if (bound_ms := strategy if isinstance(strategy, int) else _bound_ms(strategy)) is not None:
-        return _constant(bound_ms, event_time)
-    assert isinstance(strategy, Strategy)
-    lines = _own(strategy, event_time)
+    strategy = BoundedOutOfOrderness(strategy) if isinstance(strategy, int) else strategy
+    if (bound_ms := _bound_ms(strategy)) is not None:
+        return _judged(_constant(bound_ms, event_time), strategy, expected)
+    lines = _judged(_own(strategy, event_time), strategy, expected)
     if instead is None:
         return lines
-    constant = _constant(instead.bound_ms, event_time)
+    bound = BoundedOutOfOrderness(instead.bound_ms)
+    constant = _judged(_constant(instead.bound_ms, event_time), bound, instead.expected)
     return {
-        engine: line if line.possible else replace(line, instead=_noted(constant[engine], instead.expected))
+        engine: line
+        if line.possible
+        else replace(line, instead=constant[engine])
+        if constant[engine].possible
+        else constant[engine]
         for engine, line in lines.items()
     }
 
 
-def _noted(line: Setting, note: str) -> Setting:
-    return replace(line, note=f"{line.note}; {note}" if line.note else note)
+def _judged(lines: dict[str, Setting], strategy: Strategy[Any], expected: str) -> dict[str, Setting]:
+    """The lines of a strategy, each with what is expected of it."""
+    return {
+        engine: replace(line, strategy=strategy, expected=expected) if line.possible else line
+        for engine, line in lines.items()
+    }
 
 
 def _bound_ms(strategy: Strategy[Any]) -> int | None:
@@ -218,11 +254,14 @@ def _sql(bound_ms: int, event_time: EventTimeColumn, note: str = "", before: str
         return _cannot("a watermark is of a column of the table; write the elements of the array to a table first")
     if event_time.computed and not event_time.in_flink():
         return _cannot("it has no function for numbers that count local time; write them to a table in UTC first")
+    if not event_time.is_readable or event_time.has_offset:
+        return _cannot(f"it reads no offset of a text, no zone and no date of a mail; {_IN_UTC}")
     name = _sql_name(event_time.computed or event_time.name)
     column = f"{name} AS {event_time.in_flink()},\n" if event_time.computed else ""
     return Setting(f"{before}{column}WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}", note)
 
 
+_IN_UTC: Final = "write the event times in UTC, as yyyy-MM-dd HH:mm:ss.SSS, to a column first"
 _PLAIN: Final = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+")
 """Names that SQL reads as they are: with an underscore inside, none is a word of its own."""
 
@@ -241,6 +280,8 @@ _RESERVED: Final = frozenset({"current_date", "current_time", "current_timestamp
 def _spark(bound_ms: int, event_time: EventTimeColumn) -> Setting:
     of_windows, of_others = (f"{delay_of_bound(bound_ms, name)} milliseconds" for name in ("window", "dropDuplicates"))
     others = f"for windows; {of_others} for dropDuplicates, joins by times, state and groupBy of the time itself"
+    if not event_time.is_readable:
+        return _cannot(f"it has no pattern that reads these texts; {_IN_UTC}")
     name = _spark_name(event_time.computed or event_time.name)
     column = "".join(f".selectExpr({_quoted(f'*, {one}'.split(', ', 1))})" for one in event_time.exploded())
     if event_time.computed:
@@ -301,11 +342,11 @@ def _least_over_writers(strategy: PerWriterMinimum, event_time: EventTimeColumn)
     idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms';\n"
     spark = _spark(bound_ms, event_time)
     policy = "one for the stream of each writer, then union, with spark.sql.streaming.multipleWatermarkPolicy = min"
-    streams = f"{policy}; {spark.note}"
+    streams = f"{policy}; {spark.note}" if spark.possible else spark.note
     return {
         "Flink SQL": _sql(bound_ms, event_time, partitions, idle_sql),
         "Flink": Setting(f"{_bounded(bound_ms)}{'' if idle_ms is None else _idleness(idle_ms)}", partitions),
-        "Spark": Setting(spark.code, streams) if idle_ms is None else _cannot("it has no idle timeout"),
+        "Spark": replace(spark, note=streams) if idle_ms is None else _cannot("it has no idle timeout"),
         "Kafka Streams": _cannot("the stream time of a task is the largest time of all its partitions"),
         "Beam": _cannot("its policy moves a partition without records with the clock, less the delay"),
     }

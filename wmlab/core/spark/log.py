@@ -91,7 +91,7 @@ def _values_decide(schema: pa.Schema, columns: LogColumns) -> bool:
     if any(pa.types.is_nested(field.type) for field in schema):
         return True
     for argument, column in columns.time_columns:
-        has_format = columns.form_of(argument).format is not None
+        has_format = bool(columns.form_of(argument).formats)
         kinds = [schema.field(part).type for part in parts_of(column)]
         if len(kinds) > 1 and (has_format or not all(map(pa.types.is_temporal, kinds))):
             return True

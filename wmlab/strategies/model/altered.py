@@ -14,22 +14,23 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strateg
 
 
 @dataclass(frozen=True, slots=True)
-class Altered(Strategy[tuple[Any, int]]):
-    """The watermark of `inner`, changed by a function of X and the input: `error` describes the change.
+class Altered(Strategy[tuple[Any, int, int]]):
+    """The watermark of `inner`, changed by a function of X, the input and the last X: `error` describes the change.
 
     `change` is called with the X that a record meets by `inner`, and the record, and with X after each input, and the
-    input; not while X is unknown, or at the end. It may return an X that falls, as an engine with an error does. Native
-    is that of `inner`.
+    input; not while X is unknown, or at the end. Its third argument is what it returned after the input before
+    (`UNKNOWN` at first), so that an error lasts that lasts: `lambda x, item, last: max(last, ...)`. It may return an X
+    that falls, as an engine with an error does. Native is that of `inner`.
 
     >>> from wmlab.strategies.model.bounded import BoundedOutOfOrderness
     >>> from wmlab.strategies.model.strategy import run
-    >>> twice = Altered(BoundedOutOfOrderness(5), lambda x, item: x - 5, error="the bound is taken off twice")
+    >>> twice = Altered(BoundedOutOfOrderness(5), lambda x, item, last: x - 5, error="the bound is taken off twice")
     >>> [step.x for step in run(twice, [Record(10, 11), Record(20, 21)])]
     [0, 10]
     """
 
     inner: Strategy[Any]
-    change: Callable[[int, Input], int] = field(repr=False)
+    change: Callable[[int, Input, int], int] = field(repr=False)
     error: str = "altered"
 
     @property
@@ -37,19 +38,20 @@ class Altered(Strategy[tuple[Any, int]]):
         """Whether the strategy within has a watermark for each key."""
         return self.inner.keyed
 
-    def start(self) -> tuple[Any, int]:
-        return self.inner.start(), UNKNOWN
+    def start(self) -> tuple[Any, int, int]:
+        return self.inner.start(), UNKNOWN, UNKNOWN
 
-    def met(self, state: tuple[Any, int], x: int, record: Record) -> int:
-        inner, right = state
-        return self._changed(self.inner.met(inner, right, record), record)
+    def met(self, state: tuple[Any, int, int], x: int, record: Record) -> int:
+        inner, right, last = state
+        return self._changed(self.inner.met(inner, right, record), record, last)
 
-    def step(self, state: tuple[Any, int], item: Input) -> tuple[tuple[Any, int], int, Any]:
-        inner, x, native = self.inner.step(state[0], item)
-        return (inner, x), self._changed(x, item), native
+    def step(self, state: tuple[Any, int, int], item: Input) -> tuple[tuple[Any, int, int], int, Any]:
+        inner, right, native = self.inner.step(state[0], item)
+        x = self._changed(right, item, state[2])
+        return (inner, right, x), x, native
 
-    def at_end(self, state: tuple[Any, int]) -> tuple[int, Any]:
+    def at_end(self, state: tuple[Any, int, int]) -> tuple[int, Any]:
         return self.inner.at_end(state[0])
 
-    def _changed(self, x: int, item: Input) -> int:
-        return x if x in (UNKNOWN, END) else self.change(x, item)
+    def _changed(self, x: int, item: Input, last: int) -> int:
+        return x if x in (UNKNOWN, END) else self.change(x, item, last)

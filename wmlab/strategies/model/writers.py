@@ -46,8 +46,10 @@ class Minimum:
         # The active writers stand in the order of their last records: the first one is the first to turn idle.
         self._active[writer] = now_ms
         self.values[writer] = max(before, value)
-        if self._drop(now_ms) or resumes or before == self._least:
+        if self._drop(now_ms) or len(self._active) == 1 or (before == self._least and not resumes):
             self._lowest()
+        elif resumes:
+            self._least = min(self._least, self.values[writer])
         return self.x
 
     def advance(self, now_ms: int) -> int:

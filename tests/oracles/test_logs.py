@@ -1,0 +1,191 @@
+"""What is said of a log, computed twice: advice and findings against the oracle, and the oracle against lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from tests.oracles.logs import (
+    DIRT,
+    FAULTS,
+    Planted,
+    clean_log,
+    column,
+    dirty_log,
+    faults_of,
+    planted_findings,
+    random_log,
+)
+from tests.repetitions import Count, repetitions
+from wmlab.core.traces import Trace
+from wmlab.strategies.advice import Advice, advise
+from wmlab.strategies.candidates import Candidates
+from wmlab.strategies.findings import findings_of
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+
+PARTS: Final = 4
+"""Into how many tests the random logs are parted, so that several processes share them."""
+LOGS: Final = repetitions(20, long=2_000)
+FINDINGS: Final = repetitions(2, long=40)
+
+
+def asked(seed: int) -> tuple[Trace, float, int | None]:
+    """A random log, a target, and the length of the windows in ms."""
+    log = random_log(seed, most_rows=repetitions(2_000, long=50_000 if seed % 20 == 0 else 6_000)).trace
+    random = np.random.default_rng(seed + 1_000_000)
+    target = float(random.choice([0.001, 0.01, 0.05, 0.2]))
+    first, last = log.span_ms
+    return log, target, None if random.random() < 0.6 else max(1, (last - first) // int(random.choice([10, 100])))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_promise_of_an_advice_holds_on_the_half_that_it_has_not_seen(part: int, count: Count) -> None:
+    for seed in range(part, LOGS, PARTS):
+        log, target, window_ms = asked(seed)
+        assert faults_of(log, target, advise(log, target, window_ms=window_ms), window_ms) == {}, f"seed {seed}"
+    count(len(range(part, LOGS, PARTS)), "advices by brute force")
+
+
+@cache
+def missed() -> tuple[Trace, float, Advice]:
+    """An advice that misses its target."""
+    for seed in range(100):
+        log, target, window_ms = asked(seed)
+        if window_ms is None and (advice := advise(log, target)).missed_share > target:
+            return log, target, advice
+    raise AssertionError("no log misses its target")
+
+
+@cache
+def kept() -> tuple[Trace, float, Advice]:
+    """An advice that keeps its target, of a log of several writers with candidates that do not."""
+    for seed in range(100):
+        log, target, window_ms = asked(seed)
+        if window_ms is None and len(log.writer_names) > 1 and (advice := advise(log, target)).missed_share <= target:
+            worse = [each for each in advice.judged if each.lag_p50_ms and each.lag_p50_ms > 1.2 * advice.lag_ms > 0]
+            if any(each.missed_share > target for each in advice.judged) and worse:
+                return log, target, advice
+    raise AssertionError("no log keeps its target")
+
+
+def of(advice: Advice, strategy: Any) -> Advice:
+    """The advice with another strategy, and its numbers."""
+    unseen = next(each for each in advice.judged if each.strategy == strategy)
+    return replace(advice, strategy=strategy, unseen=unseen, lag_ms=unseen.lag_p50_ms or 0)
+
+
+def _worse(advice: Advice, target: float) -> Advice:
+    return of(advice, next(each.strategy for each in advice.judged if each.missed_share > target))
+
+
+def _slower(advice: Advice, target: float) -> Advice:
+    slow = max(
+        (each for each in advice.judged if each.missed_share <= target and each.lag_p50_ms is not None),
+        key=lambda each: each.lag_p50_ms or 0,
+    )
+    return of(advice, slow.strategy)
+
+
+def _without_waiting(advice: Advice, _: float) -> Advice:
+    return replace(advice, judged=tuple(each for each in advice.judged if "PerWriterMinimum" not in each.name))
+
+
+def _other_lines(advice: Advice, _: float) -> Advice:
+    lines = {name: replace(line, expected="with 0.123% late") for name, line in advice.settings.items()}
+    return replace(advice, settings=lines)
+
+
+def _dead(advice: Advice, _: float) -> Advice:
+    return replace(advice, strategy=BoundedOutOfOrderness(10**12))
+
+
+LIES: dict[str, tuple[Callable[[], tuple[Trace, float, Advice]], Callable[[Advice, float], Advice]]] = {
+    "numbers differ": (kept, lambda advice, _: replace(advice, lag_ms=advice.lag_ms + 1)),
+    "target missed without the word": (missed, lambda advice, _: replace(advice, findings=(), reason="")),
+    "says missed, but is kept": (kept, lambda advice, _: replace(advice, reason="It is missed.")),
+    "dead watermark": (kept, _dead),
+    "a kept candidate was not advised": (kept, _worse),
+    "lag above the best by a tenth": (kept, _slower),
+    "no minimum over writers among the judged": (kept, _without_waiting),
+    "the bound that keeps it is not named": (missed, lambda advice, _: replace(advice, kept_by_ms=1)),
+    "line without its own numbers": (missed, _other_lines),
+}
+
+
+@pytest.mark.parametrize("fault", LIES)
+def test_an_advice_that_is_made_false_is_noticed(fault: str) -> None:
+    made, lie = LIES[fault]
+    log, target, advice = made()
+    assert fault in faults_of(log, target, lie(advice, target))
+
+
+def test_every_fault_has_a_lie() -> None:
+    assert set(LIES) == set(FAULTS)
+
+
+Found = dict[str, tuple[set[int], set[str]]]
+
+
+def found(log: Trace) -> Found:
+    """What is found in a log: the kinds, each with its rows and its writers."""
+    ids = column(log, "key")
+    return {each.kind: (set(each.rows), set(each.writers)) for each in findings_of(log, 0.01, None, ids).findings}
+
+
+def planted(log: Planted) -> Found:
+    return {kind: (set(rows), set(writers)) for kind, (rows, writers) in planted_findings(log).items()}
+
+
+@pytest.mark.parametrize("kind", DIRT)
+def test_what_was_planted_is_found_and_nothing_else(kind: str, count: Count) -> None:
+    for seed in range(FINDINGS):
+        log = dirty_log(seed, kind)
+        assert found(log.trace) == planted(log), f"seed {seed}"
+    count(FINDINGS, "logs with planted dirt")
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_in_a_clean_log_nothing_is_found_but_a_pause(pause: bool) -> None:
+    for seed in range(FINDINGS):
+        log = clean_log(seed, pause=pause)
+        assert found(log.trace) == planted(log), f"seed {seed}"
+        for writer, span in log.pauses.items():
+            (clock,) = (row for row in _clocks(log.trace) if row.writer == writer)
+            assert clock.silences == (span,)
+
+
+def _clocks(log: Trace) -> list[Any]:
+    return list(findings_of(log, 0.01).writers.itertuples(index=False))
+
+
+def test_a_finding_that_is_left_out_or_made_up_is_noticed() -> None:
+    log = dirty_log(0, "ahead")
+    assert found(log.trace) != planted(replace(log, rows={"ahead": log.rows["ahead"][1:]}))
+    assert found(log.trace) != planted(replace(log, rows={}, writers={}))
+    assert found(clean_log(0).trace) != planted(log)
+
+
+@pytest.mark.parametrize("hours", [-14, -5.5, -4, -1])
+def test_times_that_are_all_local_are_a_hint(hours: float) -> None:
+    log = clean_log(3).trace.table
+    moved = log["event_time"].to_numpy() + int(hours * 3_600_000)
+    table = log.set_column(0, log.schema.field(0), [moved])
+    assert set(found(Trace("local", table))) == {"local times"}
+
+
+def test_candidates_are_those_of_the_log_alone() -> None:
+    """No sentence about writers leaves one out: of several writers all kinds are judged."""
+    log, target, _ = kept()
+    names = {type(each.strategy).__name__ for each in Candidates(log, target, guard=False).of_one_watermark()}
+    assert names == {
+        "BoundedOutOfOrderness",
+        "PerWriterMinimum",
+        "ConformalWatermark",
+        "WindowedPercentile",
+        "DelayPercentile",
+    }
