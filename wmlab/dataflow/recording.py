@@ -17,9 +17,10 @@ from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.job import Ran
 from wmlab.dataflow.answers.permutations import results as permutations
 from wmlab.dataflow.answers.results import results
+from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.sentences import failure_of
 from wmlab.dataflow.checks.steps import all_steps
-from wmlab.dataflow.run_measures import measures
+from wmlab.dataflow.run_measures import late_in, measures
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.scenario.query import vertices_of_query
 from wmlab.dataflow.scenario.source import Source
@@ -75,12 +76,16 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """One verdict per invariant of the dataflow, or of those named in `only`: check("K1", "K3").
 
         It needs no Spark: the rules run in memory. K16, a liveness invariant about a run at rest, is checked only if it
-        is named. A verdict says whether the invariant holds, and has the rows that prove a violation. Raises
-        `ModelError` for an unknown name.
+        is named. A verdict says whether the invariant holds, and has the rows that prove a violation. Without names it
+        says what came late, too: `late`. Raises `ModelError` for an unknown name.
         """
         from wmlab.dataflow.checks import in_memory
 
-        return replace(in_memory(self, *only), failure=failure_of(self))
+        verdicts = replace(in_memory(self, *only), failure=failure_of(self))
+        if only or not self.counts["vertices"]:
+            return verdicts
+        run = DataflowRun(self)
+        return replace(verdicts, late={run.stream: late_in(run)})
 
     def coalesced(self, spark: Any = None) -> Any:
         """The coalesced watermarks after every step of the coalescers, as a Spark DataFrame.

@@ -22,7 +22,7 @@ from wmlab.streams.answers.history import recorded_configuration, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
-from wmlab.streams.run_measures import measures
+from wmlab.streams.run_measures import late_in, measures
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.run import simulate
 from wmlab.streams.tables import TABLES
@@ -119,11 +119,12 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         It needs no Spark: the rules run in memory, with one part of the events at a time. Two invariants are checked
         only if they are named: I14, a liveness invariant about a run at rest, and I15, which is I6 including events at
         exactly the time of the bound. A verdict says whether the invariant holds and what it leaves out, and has the
-        rows that prove a violation. Raises `ModelError` for an unknown name.
+        rows that prove a violation. With I6 it says what came late: `late`, by stream. Raises `ModelError` for an
+        unknown name.
         """
         from wmlab.streams.checks import in_memory
 
-        return in_memory(self, *only)
+        return in_memory(self, *only, late_of=late_in)
 
     def scrub(
         self,
