@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import pyarrow as pa
 
 from wmlab.core.ablation import ablate
 from wmlab.core.invariants import Verdicts
-from wmlab.core.recording import Recording, recorded
+from wmlab.core.recording import Recording, recorded, require_no_fields
 from wmlab.core.values import value
 from wmlab.core.words import clock_words
 from wmlab.dataflow.answers import explain as answers
@@ -82,7 +82,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         from wmlab.dataflow.checks import in_memory
 
         verdicts = replace(in_memory(self, *only), failure=failure_of(self))
-        if only or not self.counts["vertices"]:
+        if only or len(self.table("vertices")["stream"].unique()) != 1:
             return verdicts
         run = DataflowRun(self)
         return replace(verdicts, late={run.stream: late_in(run)})
@@ -101,8 +101,9 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         return coalesced(*tables, deviations=dataflow_of(self, DataflowScenario, stand_ins=True).deviations_on)
 
 
-def record(dataflow: DataflowScenario, path: str | Path | None = None) -> DataflowRecording:
+def record(dataflow: DataflowScenario, path: str | Path | None = None, **fields: Never) -> DataflowRecording:
     """Run a dataflow and return a recording of everything that happened; with `path`, save it there."""
+    require_no_fields(fields)
     ran = Ran(dataflow, readings_of(dataflow))
     return recorded(DataflowRecording, dataflow, lambda _: simulate(*ran), path).running(ran)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Never
 
 from wmlab.core.ablation import ablate
 from wmlab.core.invariants import Verdicts
-from wmlab.core.recording import Recording, recorded
+from wmlab.core.recording import Recording, recorded, require_no_fields
 from wmlab.core.values import value
 from wmlab.progress.answers import blocking_origins_at, explain_plan
 from wmlab.progress.diagram import plan_as_mermaid
@@ -40,8 +41,9 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
         return replace(in_memory(self, *only), late={name: known for name, known in late.items() if known is not None})
 
 
-def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:
+def record(scenario: ProgressScenario, path: str | Path | None = None, **fields: Never) -> ProgressRecording:
     """Run a scenario of query plans and return a recording of everything that happened; with `path`, save it there."""
+    require_no_fields(fields)
     return recorded(ProgressRecording, scenario, lambda _: simulate(scenario), path)
 
 

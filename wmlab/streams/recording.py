@@ -13,7 +13,7 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.invariants import Verdicts
 from wmlab.core.overlap import warn_of_times_apart
-from wmlab.core.recording import Recording, planned_span, recorded
+from wmlab.core.recording import Recording, planned_span, recorded, require_no_fields
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.core.words import rounded
 from wmlab.streams import positions
@@ -139,7 +139,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         Without `at_ms` it begins at the first violation, or else at an event halfway through. `stream` is needed when
         there are several; `group` is by default the first by name. `verdicts`, of `check`, add the violations. Raises
         `RecordingError` for a stream or group that is not there, or a stream in which nothing happened, `ChartError`
-        for anything but a moment.
+        for anything but a moment of the run.
         """
         from wmlab.streams.scrub import scrub
 
@@ -147,7 +147,11 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
 
 def record(
-    scenario: StreamScenario, path: str | Path | None = None, *, progress: bool | Callable[[int], None] = True
+    scenario: StreamScenario,
+    path: str | Path | None = None,
+    *,
+    progress: bool | Callable[[int], None] = True,
+    **fields: Never,
 ) -> StreamRecording:
     """Run a scenario and return a recording of everything that happened; with `path`, save it there.
 
@@ -156,6 +160,7 @@ def record(
     `TimesApartWarning` if a group reads streams together whose event times do not overlap in the run; if warnings are
     errors, the error has the recording as `recording`.
     """
+    require_no_fields(fields)
     progress = as_progress(progress)
 
     def run(folder: Path | None) -> Mapping[str, Any]:
