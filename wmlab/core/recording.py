@@ -26,9 +26,10 @@ from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError, ScenarioError, UnknownNameError, WmlabError, unknown_attribute
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.storage import Manifest, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
-from wmlab.core.words import grouped, is_instant, listed, moment, shown
+from wmlab.core.words import as_sentence, grouped, is_instant, listed, moment, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -293,6 +294,15 @@ def of_one_kind(recordings: Iterable[object], *, remedy: str) -> type[Recording]
             remedy=remedy,
         )
     return type(known[0])
+
+
+def never_happened(recording: Recording, stream: str) -> list[str]:
+    """What the script of a run asked for in vain, by its incidents: a sentence each, with the reason."""
+    return [
+        as_sentence(f"{NEVER_HAPPENED} to {row['target']} ({row['detail']})")
+        for row in recording.table("incidents").to_pylist()
+        if row["stream"] == stream and NEVER_HAPPENED in (row["kind"], row.get("outcome"))
+    ]
 
 
 def the_only(
