@@ -133,5 +133,6 @@ def plans(seed: int) -> Any:
         script=script,
         duration_ms=6_000,
         rules=draw.choice(["sound", "sound", "implementation", "diagram"]),
+        local=draw.choice([None, "literal"]),
         seed=seed,
     )

@@ -10,7 +10,8 @@ import pytest
 import wmlab as wm
 from tests.oracles import late, late_runs
 from tests.repetitions import Count, repetitions
-from wmlab.core.late import LABELS
+from wmlab.core.invariants import Verdicts
+from wmlab.core.late import LABELS, Late
 
 RUNS = repetitions(40, long=350)
 MODELS: dict[str, tuple[Callable[[int], Any], Callable[[Any], late.Late], str, str]] = {
@@ -94,3 +95,16 @@ def test_one_run_has_one_verdict() -> None:
     assert run.check()["I6"].title == "no event below what a reader was shown"
     assert run.measures().sentence.startswith(f"{late_events} The lower bound of ahead lags ")
     assert not run.check("I1").late, "it is asked for with I6"
+
+
+def test_an_event_that_is_late_for_a_reader_alone_is_told() -> None:
+    """It was in the log before the bound, but beyond its cut."""
+    found = Late.of(
+        "events", "the bound", late=0, at_most_ms=None, for_ms=0, read=3, left_out={"of a dropped writer": 2}
+    )
+    said = "No events came below the bound. Late for a reader: 3, of which left out: 2."
+    assert (found.sentence, found.is_any) == (said, True)
+    assert Verdicts("a run", (), late={"orders": found}).sentence.endswith(said)
+    both = Verdicts("a run", (), late={"orders": found, "sales": found}).sentence
+    assert both.endswith(f"orders: {said} sales: {said}")
+    assert found.facts["left out because"] == "of a dropped writer"
