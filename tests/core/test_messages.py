@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import re
 import typing
 from typing import Any, Final
 
@@ -16,20 +17,21 @@ import wmlab
 from tests.core.value_types import refused_at
 from wmlab import dataflow as flow
 from wmlab import progress as plans
-from wmlab.core.errors import UnknownNameError, WmlabError
+from wmlab.core.errors import ScenarioError, UnknownNameError, WmlabError
 from wmlab.core.values import Problems, value
 
 WRITER: Final = wmlab.EventWriter("w", rate_per_s=1)
+A_LIST: Final = "input should be a list; put what is given into one, in brackets"
 SHORT: Final = wmlab.Scenario("short", writers=[WRITER], duration_ms="5 s")
 
 
 @pytest.mark.parametrize(
     ("made", "field", "wrong", "message"),
     [
-        (wmlab.Scenario, "writers", WRITER, "writers: input should be a valid tuple (got a value of type EventWriter)"),
-        (wmlab.ReaderGroup, "streams", "orders", "streams: input should be a valid tuple (got 'orders')"),
+        (wmlab.Scenario, "writers", WRITER, f"writers: {A_LIST} (got a value of type EventWriter)"),
+        (wmlab.ReaderGroup, "streams", "orders", f"streams: {A_LIST} (got 'orders')"),
         (flow.Dataflow, "vertices", flow.Sink("out"),
-            "vertices: input should be a valid tuple (got a value of type Sink)"),
+            f"vertices: {A_LIST} (got a value of type Sink)"),
         (
             wmlab.EventWriter, "noting", "wall_clock",
             "noting: input should be EarliestOpen or WallClock or LastEventTime or MaxMinusSlack or Compute or Never, "
@@ -46,12 +48,38 @@ SHORT: Final = wmlab.Scenario("short", writers=[WRITER], duration_ms="5 s")
             "(got 'soon')"),
         (wmlab.Scenario, "start_ms", "yesterday",
             'start_ms: give milliseconds since 1970 or a date such as "2013-07-15 09:00" (got \'yesterday\')'),
+        (wmlab.Scenario, "writers", [], "writers: input should be a list of 1 or more (got [])"),
+        (wmlab.Scenario, "script", wmlab.script.CrashWriter(at_ms=1, writer="w"),
+            f"script: {A_LIST} (got a value of type CrashWriter)"),
         (wmlab.Scenario, "writers", [5],
             "writers[0]: input should be a dictionary or an instance of EventWriter (got 5)"),
     ],
 )  # fmt: skip
 def test_all_that_is_possible_stands_in_one_mistake(made: Any, field: str, wrong: object, message: str) -> None:
     assert [str(problem) for problem in refused_at(made, field, wrong)] == [message]
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        SHORT,
+        flow.Dataflow(
+            "d", vertices=[flow.Source("s", rows=[[1]], columns=["t"]), flow.Sink("out")], edges=["s -> out"]
+        ),
+        plans.PlanScenario("p", queries=[plans.Query("q", sources=[plans.Source("s", times_ms=[1])])], duration_ms=9),
+    ],
+)
+def test_what_a_run_is_changed_by_is_a_field_of_the_scenario(scenario: Any) -> None:
+    with pytest.raises(ScenarioError, match="record takes no seed and name: what is run is the scenario") as raised:
+        scenario.record(seed=3, name="n")
+    assert raised.value.remedy == "write scenario.replace(seed=3, name='n').record()."
+
+
+def test_a_share_given_in_percent_is_told_as_a_share() -> None:
+    log = wmlab.trace.load("flights")
+    for late_share, told in ((5, "; 5% is 0.05 (got 5)"), (0.5 + 1, "; 1.5% is 0.015 (got 1.5)"), (500, " (got 500)")):
+        with pytest.raises(WmlabError, match=re.escape(f"input should be less than 1{told}")):
+            wmlab.strategy.advise(log, late_share=late_share)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_the_measures_count_what_the_tables_have() -> None:
     assert [step for step in run.steps if step[1] is not None][:-1] == came
     assert run.measures["rows read"] == len(ROWS)
     assert run.measures["results"] == recording.counts["sunk"] > 0
-    assert run.measures["rows dropped as late"] == recording.counts["drops"] == 0
+    assert run.measures["left out"] == recording.counts["drops"] == 0
     assert run.measures["watermarks at count"] == len({value for _, value in came})
 
 
@@ -61,7 +61,7 @@ def test_an_idle_timeout_is_the_difference_and_its_price_is_told() -> None:
     comparison = wm.compare(DATAFLOW.record(), hasty.record(), labels=["patient", "hasty"])
     assert comparison.differs == (("web: Idle timeout", ("60 s", "2 s")),)
     assert "The watermark of patient lags most" in comparison.sentence
-    patient, soon = dict(comparison.results)["rows dropped as late"]
+    patient, soon = dict(comparison.results)["left out"]
     assert patient == 0 < soon
 
 

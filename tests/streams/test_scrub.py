@@ -141,8 +141,12 @@ def test_it_begins_at_the_first_violation_and_goes_to_the_chosen_one() -> None:
     assert without._violation not in widgets_of(without)
 
 
-def test_a_moment_outside_is_the_nearest_one_inside_and_is_said_wherever_it_is_given() -> None:
-    scrubber = everything().scrub(at_ms=10**9)
+def test_a_moment_outside_is_refused_at_first_and_later_the_nearest_one_inside() -> None:
+    for at_ms in (10**9, "1 h", -3):
+        with pytest.raises(ChartError, match="is outside the run, which lasts from 0 "):
+            everything().scrub(at_ms=at_ms)
+    scrubber = everything().scrub()
+    scrubber.at_ms = 10**9
     assert scrubber.at_ms == LENGTH_MS
     assert scrubber.notice == "11 d 13 h is after the recording, which ends at 30.0 s."
     assert scrubber.notice in repr(scrubber)

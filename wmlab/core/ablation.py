@@ -35,8 +35,9 @@ class OptionEffect:
     first moment (clock, ms) at which anything recorded differs, None if nothing does; `bound_ms` the first at which the
     bound by which a run is judged does. `lag_change_ms` is the change of the mean lag of that bound, and
     `width_change_ms` the change of the mean distance of upper and lower bound; None if one of the runs has none.
-    `breaks` and `mends` are the invariants that are violated only with it and only without it. `refused` says why such
-    a scenario cannot be run: then the other fields are None.
+    `breaks` and `mends` are the invariants that are violated only with it and only without it. `late_change` is by how
+    many more came late, see `wmlab.core.late`; None if unknown. `refused` says why such a scenario cannot be run: then
+    the other fields are None.
     """
 
     option: str
@@ -49,13 +50,17 @@ class OptionEffect:
     width_change_ms: float | None = None
     breaks: tuple[str, ...] = ()
     mends: tuple[str, ...] = ()
+    late_change: int | None = None
     refused: str | None = None
 
     @property
-    def weight(self) -> tuple[int, float, float, bool]:
-        """How much the option matters: invariants first, then lag and width (ms), then whether anything differs."""
+    def weight(self) -> tuple[int, int, float, float, bool]:
+        """How much the option matters: invariants first, then late ones, lag and width (ms), then whether anything
+        differs.
+        """
         return (
             len(self.breaks) + len(self.mends),
+            abs(self.late_change or 0),
             abs(self.lag_change_ms or 0),
             abs(self.width_change_ms or 0),
             self.parts_ms is not None,
@@ -71,6 +76,7 @@ class OptionEffect:
         parts = [f"lets the runs part at {rounded(self.parts_ms)}"]
         parts += [f"breaks {listed(self.breaks)}"] if self.breaks else []
         parts += [f"mends {listed(self.mends)}"] if self.mends else []
+        parts += [f"changes what is late by {self.late_change:+}"] if self.late_change else []
         changes = {"mean lag": self.lag_change_ms, "width": self.width_change_ms}
         parts += [f"changes the {name} by {_signed(value)}" for name, value in changes.items() if value]
         return listed(parts)
@@ -104,21 +110,23 @@ class Ablation(TableAnswer[OptionEffect]):
         "bound moves from",
         "mean lag",
         "width",
+        "late",
         "breaks",
     )
-    left: ClassVar[tuple[int, ...]] = (0, 1, 6)
+    left: ClassVar[tuple[int, ...]] = (0, 1, 7)
     columns: ClassVar[Mapping[str, str]] = {
         "runs part at": "the first moment at which anything recorded differs",
         "bound moves from": "the first moment at which the bound by which a run is judged differs",
         "mean lag": "by how much the mean lag of that bound grows",
         "width": "by how much the mean distance of upper and lower bound grows",
+        "late": "how many more events, rows or buffers came late",
         "breaks": "the invariants that are violated only with the option; with a minus, only without it",
     }
     schema: ClassVar[pa.Schema] = pa.schema(
         [(name, pa.string()) for name in ("option", "before", "after", "sentence")]
         + [(name, pa.int64()) for name in ("parts_ms", "bound_ms")]
         + [(name, pa.float64()) for name in ("lag_change_ms", "width_change_ms")]
-        + [("broken_names", pa.string()), ("refused", pa.string())]
+        + [("late_change", pa.int64()), ("broken_names", pa.string()), ("refused", pa.string())]
     )
 
     @property
@@ -143,7 +151,7 @@ class Ablation(TableAnswer[OptionEffect]):
         heads = (self.heads[0], *self.heads[2:])
         rows = [(row[0], *row[2:]) for row in map(_cells, (*self, self.together))]
         texts = [f"{effect.option}: {effect.sentence}" for effect in self if effect.parts_ms is not None]
-        return "\n".join([self.sentence, *text_table([heads, *rows], right=range(1, 5)), *texts])
+        return "\n".join([self.sentence, *text_table([heads, *rows], right=range(1, 6)), *texts])
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
         return map(_cells, (*self, self.together))
@@ -227,6 +235,9 @@ def _with_effect(effect: OptionEffect, base: _Reached, make: Callable[[], Any], 
         width_change_ms=_change(before.width_ms, after.width_ms),
         breaks=tuple(name for name in other.violated if name not in base.violated),
         mends=tuple(name for name in base.violated if name not in other.violated),
+        late_change=None
+        if before.late is None or after.late is None
+        else after.late.count("late") - before.late.count("late"),
     )
 
 
@@ -282,12 +293,13 @@ def _signed(change_ms: float) -> str:
 def _cells(effect: OptionEffect) -> tuple[str, ...]:
     """A row of the table; "nowhere" where the runs do not part."""
     if effect.refused is not None:
-        return effect.option, effect.sentence, "refused", *(_UNKNOWN,) * 4
+        return effect.option, effect.sentence, "refused", *(_UNKNOWN,) * 5
     moments = ("nowhere" if at is None else rounded(at) for at in (effect.parts_ms, effect.bound_ms))
     changes = (
         _UNKNOWN if change is None else _signed(change) for change in (effect.lag_change_ms, effect.width_change_ms)
     )
-    return effect.option, effect.sentence, *moments, *changes, effect.broken_names or _UNKNOWN
+    late = _UNKNOWN if effect.late_change is None else f"{effect.late_change:+}" if effect.late_change else "0"
+    return effect.option, effect.sentence, *moments, *changes, late, effect.broken_names or _UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,13 @@ def _moment_of(offered: object, start_ms: int | None) -> int | None:
     return None
 
 
+def require_order(begin_ms: int, end_ms: int, given: tuple[object, object], error: type[WmlabError]) -> None:
+    """Raise `error` if a span that was `given` ends before it begins."""
+    if end_ms < begin_ms:
+        begin, end = map(shown, given)
+        raise error(f"{begin} is after {end}: the ends are swapped.", remedy=f"write between({end}, {begin}).")
+
+
 def the_duration(offered: object, error: type[WmlabError], *, name: str, least_ms: int | None = None) -> int:
     """A length in milliseconds, as a whole number or a text such as "90s".
 

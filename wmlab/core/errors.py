@@ -182,8 +182,22 @@ def _text(line: Any) -> str:
     own = context.get("error")
     if any(isinstance(limit, int) and abs(limit) >= _TECHNICAL for limit in context.values()):
         return f"input is too {'large' if line['type'].startswith('less') else 'small'}"
+    match line["type"], context:
+        case "tuple_type" | "list_type", _:
+            return "input should be a list; put what is given into one, in brackets"
+        case "too_short", {"field_type": "Tuple" | "List", "min_length": least}:
+            return f"input should be a list of {least} or more"
+        case "less_than" | "less_than_equal", {"lt": 1} | {"le": 1}:
+            return f"input should be {line['msg'].partition('should be ')[2]}{_as_share(line['input'])}"
     text = in_words(own) if isinstance(own, WmlabError) else str(own or line["msg"])
     return f"{text[:1].lower()}{text[1:]}"
+
+
+def _as_share(offered: object) -> str:
+    """What a number is that was meant as one of percent: "; 5% is 0.05"."""
+    if isinstance(offered, int | float) and 1 < offered <= 100:
+        return f"; {offered:g}% is {offered / 100:g}"
+    return ""
 
 
 def shown_as_data(offered: object) -> str:

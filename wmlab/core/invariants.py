@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from wmlab.core.answers import Cell, Markup, TableAnswer
 from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
+from wmlab.core.late import Late
 from wmlab.core.words import (
     TIME_MARK,
     as_sentence,
@@ -150,7 +151,7 @@ class Verdict:
     """The verdict on one invariant.
 
     `judged` counts the items that could be judged, and `violations` those that violate the invariant. `left_out` counts
-    problems that break no promise, and `exceptions` names them: "154 late events of a dropped writer". `what` is the
+    problems that violate nothing, and `exceptions` names them: "154 late events of a dropped writer". `what` is the
     first violation, or the reason why nothing could be judged, or the first exception, and None if there is no problem;
     `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
     """
@@ -168,7 +169,7 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """Its name in a sentence: "I6 (no event below the lower bound)"."""
+        """Its name in a sentence: "I6 (no event below what was shown)"."""
         return f"{self.invariant} ({self.title})" if self.title else self.invariant
 
     @property
@@ -213,13 +214,14 @@ class Verdicts(TableAnswer[Verdict]):
 
     Two answers with the same verdicts are equal. `failure` says that the run failed, and why; empty if it did not.
     `scrubbed` names the streams of a recording with the verb `scrub`: a violation in one of them has the call that
-    draws its moment.
+    draws its moment. `late` is what came late, by stream or query; empty where that was not asked for.
     """
 
     name: str
     verdicts: tuple[Verdict, ...]
     failure: str = field(default="", compare=False)
     scrubbed: tuple[str, ...] = field(default=(), compare=False)
+    late: Mapping[str, Late] = field(default_factory=dict, compare=False)
 
     entries = "verdicts"
     heads = ("", "verdict", "judged", "what")
@@ -252,19 +254,24 @@ class Verdicts(TableAnswer[Verdict]):
         return by_name[invariant]
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdicts as dicts, lists and scalars."""
-        return {"recording": self.name, "verdicts": [verdict.to_dict() for verdict in self.verdicts]}
+        """The verdicts, and what came late, as dicts, lists and scalars."""
+        late = {name: late.to_dict() for name, late in self.late.items()}
+        return {"recording": self.name, "verdicts": [verdict.to_dict() for verdict in self.verdicts], "late": late}
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence."""
+        """The result in one sentence, and what came late."""
         ok = len(self.verdicts) - len(self.violated) - len(self.unknown)
         parts = [f"{counted(ok, 'invariant')} of {len(self.verdicts)} {'holds' if ok == 1 else 'hold'}"]
         for outcome in ("violated", "unknown"):
             labels = [v.label for v in self.verdicts if v.verdict == outcome]
             parts += [f"{outcome}: {', '.join(labels)}"] if labels else []
         parts += [f"{v.label} leaves out {v.exceptions}" for v in self.verdicts if v.invariant in self.with_exceptions]
-        return joined(self.failure, f"{'; '.join(parts)}.")
+        several = len(self.late) > 1
+        late = [
+            f"{name}: {late.sentence}" if several else late.sentence for name, late in self.late.items() if late.is_any
+        ]
+        return joined(self.failure, f"{'; '.join(parts)}.", *late)
 
     def __repr__(self) -> str:
         lines = [f"Check of {self.name!r}: {self.sentence}"]

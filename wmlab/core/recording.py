@@ -25,10 +25,11 @@ from pydantic import TypeAdapter, ValidationError
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.arguments import the_moment
-from wmlab.core.errors import RecordingError, UnknownNameError, WmlabError, unknown_attribute
+from wmlab.core.errors import RecordingError, ScenarioError, UnknownNameError, WmlabError, unknown_attribute
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.storage import Manifest, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
-from wmlab.core.words import grouped, is_instant, moment, shown
+from wmlab.core.words import as_sentence, grouped, is_instant, listed, moment, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -295,6 +296,15 @@ def of_one_kind(recordings: Iterable[object], *, remedy: str) -> type[Recording]
     return type(known[0])
 
 
+def never_happened(recording: Recording, stream: str) -> list[str]:
+    """What the script of a run asked for in vain, by its incidents: a sentence each, with the reason."""
+    return [
+        as_sentence(f"{NEVER_HAPPENED} to {row['target']} ({row['detail']})")
+        for row in recording.table("incidents").to_pylist()
+        if row["stream"] == stream and NEVER_HAPPENED in (row["kind"], row.get("outcome"))
+    ]
+
+
 def the_only(
     recording: Recording, name: str | None, names: Sequence[str], noun: str, nouns: str, *, option: str = "stream"
 ) -> str:
@@ -322,14 +332,20 @@ def planned_span(recording: Recording) -> tuple[int, int] | None:
     return start_ms, start_ms + int(scenario["duration_ms"])
 
 
-def moment_of_run(recording: Recording, at_ms: int | str, *, last_ms: int | None = None) -> int:
+def moment_of_run(
+    recording: Recording,
+    at_ms: int | str,
+    *,
+    last_ms: int | None = None,
+    error: type[WmlabError] = RecordingError,
+) -> int:
     """A moment of a run in ms of the clock, read by `the_moment`.
 
     A run lasts from the start to the end of its scenario, however early it was complete or failed; or to `last_ms`, the
-    last moment recorded, if what had begun was finished after that. Raises `RecordingError` for anything but a moment,
-    and for one outside the run. A recording without a scenario admits any moment.
+    last moment recorded, if what had begun was finished after that. Raises `error` for anything but a moment, and for
+    one outside the run. A recording without a scenario admits any moment.
     """
-    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
+    at_ms = the_moment(at_ms, error, start_ms=recording.start_ms)
     planned = planned_span(recording)
     if planned is None:
         return at_ms
@@ -339,11 +355,21 @@ def moment_of_run(recording: Recording, at_ms: int | str, *, last_ms: int | None
     if not begin_ms <= at_ms <= end_ms:
         dated = is_instant([begin_ms]) and not is_instant([at_ms])
         counted = " A number counts from 1970, and a text such as '90s' from the start." if dated else ""
-        raise RecordingError(
+        raise error(
             f"{moment(at_ms)} is outside the run, which lasts from {moment(begin_ms)} to {moment(end_ms)}.{counted}",
             remedy="give a moment of the run.",
         )
     return at_ms
+
+
+def require_no_fields(fields: Mapping[str, object]) -> None:
+    """Raise `ScenarioError` for fields of a scenario that were given to its `record`."""
+    if fields:
+        changes = ", ".join(f"{name}={shown(value)}" for name, value in fields.items())
+        raise ScenarioError(
+            f"record takes no {listed(list(fields))}: what is run is the scenario.",
+            remedy=f"write scenario.replace({changes}).record().",
+        )
 
 
 def recorded(

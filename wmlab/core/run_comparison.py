@@ -18,6 +18,7 @@ from wmlab.core.charts.axis import Piece, held, shown_range, sloping, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns
 from wmlab.core.charts.scene import Panel, Path, Steps, behind_clock, merge_equal, thinned
 from wmlab.core.errors import ChartError, RecordingError
+from wmlab.core.late import COUNTS
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
 from wmlab.core.scenario_words import ScenarioWords, differences, names_of_runs
@@ -42,7 +43,7 @@ class RunComparison(Answer):
 
     @property
     def sentence(self) -> str:
-        """Which runs failed, had no bound, gave fewer results or broke promises, and then which bound lags most."""
+        """Which runs failed, had no bound, gave fewer results or had something late, and which bound lags most."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +84,8 @@ def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream:
     """
     if len(recordings) < 2:
         raise RecordingError(
-            f"{len(recordings)} recordings cannot be compared.", remedy="give two or more, as in compare(one, other)."
+            f"{'one recording' if recordings else 'no recording'} is given; a comparison needs two.",
+            remedy="give two or more, as in compare(one, other); of one run ask measures().",
         )
     of_one_kind(recordings, remedy="compare recordings of one kind with each other.")
     the_labels = None if labels is None else _given_labels(recordings, labels)
@@ -135,7 +137,7 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
-    sentence = joined(_failures(runs), _fewer_results(runs), _promises(runs), _lags(bound, runs), _seen_lags(runs))
+    sentence = joined(_failures(runs), _fewer_results(runs), _late(runs), _lags(bound, runs), _seen_lags(runs))
     left_out = f"Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     curves: list[Steps] = []
     behind: list[Path] = []
@@ -190,14 +192,16 @@ def _fewer_results(runs: Mapping[str, RunMeasures]) -> str:
     return f"{listed(fewer)}, fewer than {first} with {grouped(most)}."
 
 
-def _promises(runs: Mapping[str, RunMeasures]) -> str:
-    """Which runs broke promises; nothing if none did."""
-    broken = {label: run.broken for label, run in runs.items() if run.broken is not None and run.broken.count}
-    if not broken:
-        return ""
-    kept = [label for label, run in runs.items() if run.broken is not None and label not in broken]
-    by = [f"{label} ({promises.text})" for label, promises in broken.items()]
-    return f"Promises were broken by {listed(by)}{f'; by {listed(kept)} none' if kept else ''}."
+def _late(runs: Mapping[str, RunMeasures]) -> str:
+    """What came late in which run, by each of the two counts; nothing if nothing did."""
+    known = {label: run.late for label, run in runs.items() if run.late is not None}
+    sentences = []
+    for count, head in COUNTS.items():
+        numbers = {label: late.count(count) for label, late in known.items()}
+        if any(numbers.values()):
+            of_runs = listed([f"{grouped(number)} in {label}" for label, number in numbers.items()])
+            sentences.append(f"{next(iter(known.values())).facts.fill(head)}: {of_runs}.")
+    return " ".join(sentences)
 
 
 _NOTABLE: Final = 2

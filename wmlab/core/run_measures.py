@@ -1,7 +1,4 @@
-"""The measures of one run: the bound by which it is judged, the lag of this bound, and other numbers.
-
-A bound promises that what comes later is not below it. So a run has broken promises as well as a lag.
-"""
+"""The measures of one run: the bound by which it is judged, the lag of this bound, what is late, and other numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +9,9 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import Piece
+from wmlab.core.late import Late
 from wmlab.core.scenario_words import ScenarioWords
-from wmlab.core.words import counted, grouped, is_instant, is_short, rounded
+from wmlab.core.words import grouped, is_instant, is_short, joined, rounded
 
 BoundSteps = Sequence[tuple[int, int | None]]
 """Clock and bound (ms) by row, None while it is unknown; a row holds to the next, the last one is the end of the run.
@@ -60,36 +58,15 @@ def lag_pieces(steps: BoundSteps) -> list[Piece]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenPromises:
-    """How many items were below a bound given before, and for how long the bound was unsafe.
-
-    `noun` and `below` describe the items: "event", "below a lower bound given before". `unsafe_ms` is None if not
-    measured.
-    """
-
-    count: int
-    noun: str
-    below: str
-    unsafe_ms: int | None = None
-
-    @property
-    def text(self) -> str:
-        """What was broken, as a phrase."""
-        unsafe = f", unsafe for {rounded(self.unsafe_ms)}" if self.unsafe_ms else ""
-        return f"{counted(self.count, self.noun)} {self.below}{unsafe}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunMeasures(Answer):
     """The measures of one run: the bound by which it is judged, over the clock, and its measures by name.
 
-    `bound` is the name of the bound, for example "lower bound"; `lag_ms` is its mean lag, None if it has none; `broken`
-    describes items below a bound given before, None if unknown. A measure that is None is unknown. `width_ms` is the
-    mean distance of upper and lower bound, None without an upper bound. `seen_lag_ms` is the worst lag of the bound
-    that readers saw, None without readers. `scenario` is what was run, in words, None for a log. `failure` says why the
-    run failed; empty if it did not. `results` counts the results, None if the run has none; `result_noun` is the name
-    of one result.
+    `bound` is the name of the bound, for example "lower bound"; `lag_ms` is its mean lag, None if it has none; `late`
+    is what came late, None if unknown. A measure that is None is unknown. `width_ms` is the mean distance of upper and
+    lower bound, None without an upper bound. `seen_lag_ms` is the worst lag of the bound that readers saw, None without
+    readers. `scenario` is what was run, in words, None for a log. `failure` says why the run failed; empty if it did
+    not. `results` counts the results, None if the run has none; `result_noun` is the name of one result.
     """
 
     name: str
@@ -98,7 +75,7 @@ class RunMeasures(Answer):
     lag_ms: float | None
     measures: Mapping[str, Number]
     scenario: ScenarioWords | None = None
-    broken: BrokenPromises | None = None
+    late: Late | None = None
     failure: str = ""
     results: int | None = None
     result_noun: str = "result"
@@ -112,12 +89,12 @@ class RunMeasures(Answer):
 
     @property
     def sentence(self) -> str:
-        """Whether the run failed, which promises were broken, and how far the bound lags."""
-        promises = f"{self.failure} " if self.failure else ""
-        promises += f"Promises were broken: {self.broken.text}. " if self.broken and self.broken.count else ""
+        """Whether the run failed, what came late, and how far the bound lags."""
+        late = self.late.sentence if self.late is not None and self.late.is_any else ""
+        lag = without_lag(self, self.name)
         if self.lag_ms is not None:
-            return f"{promises}The {self.bound} of {self.name} lags {rounded(round(self.lag_ms))} on average."
-        return f"{promises}{without_lag(self, self.name)}"
+            lag = f"The {self.bound} of {self.name} lags {rounded(round(self.lag_ms))} on average."
+        return joined(self.failure, late, lag)
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, *text_table(self._rows())])

@@ -25,6 +25,8 @@ def table(*columns: pa.Field) -> pa.Schema:
     return pa.schema(columns)
 
 
+NEVER_HAPPENED: Final = "never happened"
+"""The kind of an incident, or its outcome, if what a script asks for never happened in the run."""
 INCIDENTS: Final = table(
     column("stream", TEXT, "the stream's name"),
     column("at_ms", LONG, "when it happened", unit="ms"),

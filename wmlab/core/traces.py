@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from wmlab.core import times
 from wmlab.core.answers import html_table
-from wmlab.core.arguments import the_moment
+from wmlab.core.arguments import require_order, the_moment
 from wmlab.core.errors import TraceError, unknown_attribute
 from wmlab.core.files import DATA, as_path, write
 from wmlab.core.log_columns import (
@@ -186,10 +186,11 @@ class Trace:
     def between(self, start: int | str, end: int | str) -> Trace:
         """The events that arrive in [start, end): milliseconds since 1970, or ISO dates and times, UTC without a zone.
 
-        Raises `TraceError` if nothing arrives then, or a bound is neither.
+        Raises `TraceError` if nothing arrives then, if `end` is before `start`, or a bound is neither.
         """
         bounds = {"start": start, "end": end}.items()
         start_ms, end_ms = (the_moment(at, TraceError, name=name, start_ms=None) for name, at in bounds)
+        require_order(start_ms, end_ms, (start, end), TraceError)
         arrivals = self.table["arrival_ms"]
         inside = pc.and_(pc.greater_equal(arrivals, start_ms), pc.less(arrivals, end_ms))
         chosen = self.table.filter(inside)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import pyarrow as pa
 
 from wmlab.core.ablation import ablate
 from wmlab.core.invariants import Verdicts
-from wmlab.core.recording import Recording, recorded
+from wmlab.core.recording import Recording, recorded, require_no_fields
 from wmlab.core.values import value
 from wmlab.core.words import clock_words
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.job import Ran
 from wmlab.dataflow.answers.permutations import results as permutations
 from wmlab.dataflow.answers.results import results
+from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.sentences import failure_of
 from wmlab.dataflow.checks.steps import all_steps
-from wmlab.dataflow.run_measures import measures
+from wmlab.dataflow.run_measures import late_in, measures
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.scenario.query import vertices_of_query
 from wmlab.dataflow.scenario.source import Source
@@ -75,12 +76,16 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """One verdict per invariant of the dataflow, or of those named in `only`: check("K1", "K3").
 
         It needs no Spark: the rules run in memory. K16, a liveness invariant about a run at rest, is checked only if it
-        is named. A verdict says whether the invariant holds, and has the rows that prove a violation. Raises
-        `ModelError` for an unknown name.
+        is named. A verdict says whether the invariant holds, and has the rows that prove a violation. Without names it
+        says what came late, too: `late`. Raises `ModelError` for an unknown name.
         """
         from wmlab.dataflow.checks import in_memory
 
-        return replace(in_memory(self, *only), failure=failure_of(self))
+        verdicts = replace(in_memory(self, *only), failure=failure_of(self))
+        if only or len(self.table("vertices")["stream"].unique()) != 1:
+            return verdicts
+        run = DataflowRun(self)
+        return replace(verdicts, late={run.stream: late_in(run)})
 
     def coalesced(self, spark: Any = None) -> Any:
         """The coalesced watermarks after every step of the coalescers, as a Spark DataFrame.
@@ -96,8 +101,9 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         return coalesced(*tables, deviations=dataflow_of(self, DataflowScenario, stand_ins=True).deviations_on)
 
 
-def record(dataflow: DataflowScenario, path: str | Path | None = None) -> DataflowRecording:
+def record(dataflow: DataflowScenario, path: str | Path | None = None, **fields: Never) -> DataflowRecording:
     """Run a dataflow and return a recording of everything that happened; with `path`, save it there."""
+    require_no_fields(fields)
     ran = Ran(dataflow, readings_of(dataflow))
     return recorded(DataflowRecording, dataflow, lambda _: simulate(*ran), path).running(ran)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Against, Answer, Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, moment_of_run, planned_span, the_only
+from wmlab.core.recording import Recording, moment_of_run, never_happened, planned_span, the_only
 from wmlab.core.words import clock_words, counted, listed
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
@@ -331,6 +331,7 @@ def explain_plan(
     It is the watermark at `operator`, by default the build of the last windows or, without windows, the sink. `stream`
     names the query and is needed when there are several. Raises `RecordingError` for a query or an operator that is not
     there, for a reader, which no query plan has, for anything but a moment of the run, and if the origins are unknown.
+    Over the whole run it says which faults of the script never happened.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
@@ -351,7 +352,8 @@ def explain_plan(
         kind=PlanStragglers,
     )
     first = [(stretch, hold) for stretch, hold in holds if answer.stragglers and _is_of(stretch, answer.stragglers[0])]
-    return replace(answer, notes=(*_fault_note(of_query, first), *_literal_note(of_query.rules)))
+    in_vain = never_happened(recording, of_query.name)
+    return replace(answer, notes=(*_fault_note(of_query, first), *_literal_note(of_query.rules), *in_vain))
 
 
 def _is_of(stretch: Stretch, entry: Straggler) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
+from wmlab.core.late import Late, Span, covered_ms
 from wmlab.core.recording import Recording
-from wmlab.core.run_measures import BrokenPromises, Lag, RunMeasures, with_lag
+from wmlab.core.run_measures import Lag, RunMeasures, with_lag
 from wmlab.core.scenario_words import Vocabulary, words_of
 from wmlab.progress.answers import operator_of
-from wmlab.progress.scenario import ProgressScenario, is_build
+from wmlab.progress.model.windows import Firing
+from wmlab.progress.scenario import ProgressScenario, firing_rules_of, is_build, windowing_of
 
 BOUND: Final = "global watermark"
 
@@ -30,6 +35,7 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
         if row["stream"] == query and row["operator"] == operator
     ]
     incidents = [row["kind"] for row in recording.table("incidents").to_pylist() if row["stream"] == query]
+    late = late_in(recording, query)
     steps = [(row["arrived_ms"], row["reached"]) for row in arrivals]
     lag = Lag.of(steps)
     on_way_ms = [row["arrived_ms"] - row["created_ms"] for row in arrivals]
@@ -43,7 +49,7 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
         scenario=None if scenario is None else words_of(scenario, Vocabulary()),
         results=sum(row["records"] for row in (fired if counting else arrivals)),
         result_noun="counted record" if counting else "result",
-        broken=BrokenPromises(count=incidents.count("late"), noun="buffer", below="with late records"),
+        late=late,
         measures={
             f"buffers at {operator}": len(arrivals),
             "mean time of a buffer on its way (ms)": round(fmean(on_way_ms), 1) if on_way_ms else None,
@@ -52,7 +58,45 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
             "windows fired by the watermark": sum(row["cause"] == "watermark" for row in fired),
             "windows fired by the end of the stream": sum(row["cause"] != "watermark" for row in fired),
             "records counted in windows": sum(row["records"] for row in fired),
-            "buffers with late records": incidents.count("late"),
             "buffers that came twice, or after their sequence was complete": incidents.count("breach"),
-        },
+        }
+        | ({} if late is None else late.measures),
     )
+
+
+def late_in(recording: Recording, query: str) -> Late | None:
+    """The buffers that came to windows of a query with records for one that had fired; None without a scenario."""
+    scenario = recording.scenario_as(ProgressScenario)
+    if scenario is None:
+        return None
+    (part,) = [part for part in scenario.resolved.queries if part.name == query]
+    buffers = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
+    late = [
+        each
+        for operator, windows in windowing_of(part).items()
+        for each in _late_buffers(
+            [row for row in buffers if row["operator"] == operator], Firing(firing_rules_of(windows))
+        )
+    ]
+    return Late.of(
+        "buffers",
+        f"the {BOUND}",
+        late=len(late),
+        at_most_ms=max((by_ms for by_ms, _ in late), default=None),
+        for_ms=covered_ms([span for _, span in late]),
+        left_out={"of windows that had fired": len(late)} if late else {},
+    )
+
+
+def _late_buffers(arrivals: Sequence[Mapping[str, Any]], firing: Firing) -> Iterator[tuple[int, Span]]:
+    """Of each late buffer by how much the watermark was above the end of its first window, and since when it was."""
+    watermark, closed, at_ms = 0, list[int](), list[int]()
+    for row in sorted(arrivals, key=itemgetter("arrival")):
+        shut = [windows.start for windows in map(firing.count, row["slices"]) if windows]
+        if shut:
+            _, end = firing.rules.windows.span(min(shut))
+            yield watermark - end, (at_ms[bisect_right(closed, min(shut))], row["arrived_ms"])
+        firing.advance(row["reached"])
+        watermark = max(watermark, row["reached"] or 0)
+        closed.append(firing.closed)
+        at_ms.append(row["arrived_ms"])

@@ -51,6 +51,7 @@ from wmlab.core.values import (
 )
 from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
+from wmlab.progress.model.windows import FiringRules, SlidingWindows
 
 PlanRules = Literal[Rules, "diagram"]
 """The rules that every kind of scenario has, and what the diagram of the design needs."""
@@ -511,9 +512,20 @@ def last_of(operators: Iterable[str]) -> str:
 
 def windows_of(query: Query) -> list[str]:
     """The names of all windows of a query: "build", "build-2", ... in the order of their origins."""
-    chains = [part.operators for part in _upwards(query)]
-    count = sum(isinstance(operator, Windowing) for chain in chains for operator in chain)
-    return [BUILD if number == 1 else f"{BUILD}-{number}" for number in range(1, count + 1)]
+    return [*windowing_of(query)]
+
+
+def windowing_of(query: Query) -> dict[str, Aggregate | Join]:
+    """The operators of a query that have windows, by the names of these."""
+    operators = [
+        operator for part in _upwards(query) for operator in part.operators if isinstance(operator, Aggregate | Join)
+    ]
+    return {BUILD if number == 1 else f"{BUILD}-{number}": operator for number, operator in enumerate(operators, 1)}
+
+
+def firing_rules_of(part: Aggregate | Join) -> FiringRules:
+    """The windows of an operator, and when they fire."""
+    return FiringRules(windows=SlidingWindows(part.size_ms, part.slide_ms or part.size_ms), trigger=part.trigger)
 
 
 def _upwards(part: Source | Branch) -> Iterator[Source | Branch]:

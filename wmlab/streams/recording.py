@@ -13,7 +13,7 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.invariants import Verdicts
 from wmlab.core.overlap import warn_of_times_apart
-from wmlab.core.recording import Recording, planned_span, recorded
+from wmlab.core.recording import Recording, planned_span, recorded, require_no_fields
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.core.words import rounded
 from wmlab.streams import positions
@@ -22,7 +22,7 @@ from wmlab.streams.answers.history import recorded_configuration, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
-from wmlab.streams.run_measures import measures
+from wmlab.streams.run_measures import late_in, measures
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.run import simulate
 from wmlab.streams.tables import TABLES
@@ -119,11 +119,12 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         It needs no Spark: the rules run in memory, with one part of the events at a time. Two invariants are checked
         only if they are named: I14, a liveness invariant about a run at rest, and I15, which is I6 including events at
         exactly the time of the bound. A verdict says whether the invariant holds and what it leaves out, and has the
-        rows that prove a violation. Raises `ModelError` for an unknown name.
+        rows that prove a violation. With I6 it says what came late: `late`, by stream. Raises `ModelError` for an
+        unknown name.
         """
         from wmlab.streams.checks import in_memory
 
-        return in_memory(self, *only)
+        return in_memory(self, *only, late_of=late_in)
 
     def scrub(
         self,
@@ -138,7 +139,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         Without `at_ms` it begins at the first violation, or else at an event halfway through. `stream` is needed when
         there are several; `group` is by default the first by name. `verdicts`, of `check`, add the violations. Raises
         `RecordingError` for a stream or group that is not there, or a stream in which nothing happened, `ChartError`
-        for anything but a moment.
+        for anything but a moment of the run.
         """
         from wmlab.streams.scrub import scrub
 
@@ -146,7 +147,11 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
 
 def record(
-    scenario: StreamScenario, path: str | Path | None = None, *, progress: bool | Callable[[int], None] = True
+    scenario: StreamScenario,
+    path: str | Path | None = None,
+    *,
+    progress: bool | Callable[[int], None] = True,
+    **fields: Never,
 ) -> StreamRecording:
     """Run a scenario and return a recording of everything that happened; with `path`, save it there.
 
@@ -155,6 +160,7 @@ def record(
     `TimesApartWarning` if a group reads streams together whose event times do not overlap in the run; if warnings are
     errors, the error has the recording as `recording`.
     """
+    require_no_fields(fields)
     progress = as_progress(progress)
 
     def run(folder: Path | None) -> Mapping[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from wmlab.core.late import Late
 from wmlab.core.recording import Recording
-from wmlab.core.run_measures import BrokenPromises, RunMeasures
+from wmlab.core.run_measures import RunMeasures
 from wmlab.core.scenario_words import words_of
 from wmlab.core.times import Int64Array
 from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of_stream, the_stream, without_ends
@@ -18,6 +20,9 @@ from wmlab.streams.answers.measures import BoundSteps, Measures, bounds_of, lags
 from wmlab.streams.scenario.options import WORDS
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import end_ms
+
+if TYPE_CHECKING:
+    from wmlab.streams.checks import LateReads
 
 MEASURES: Final = {
     "events": "events",
@@ -28,14 +33,11 @@ MEASURES: Final = {
     "worst_lag_ms": "worst lag of the lower bound (ms)",
     "seen_worst_lag_ms": "worst lag of the lower bound that readers saw (ms)",
     "uncertainty_ms": "mean upper − lower (ms)",
-    "late": "events below a lower bound given before",
-    "unsafe_ms": "time in which the lower bound was unsafe (ms)",
 }
-"""The measures of a run and how they are written. Lag is clock minus lower bound of the newest watermark. It is
-averaged over the time from the first watermark to the end of the run in which a bound is known; upper minus lower is
-averaged over the same time. The lower bound is unsafe while it is above an event that is still to come. What readers
-saw is behind that by what they had still to read. Add the time that reading takes, and that between two of their looks;
-it is the lag that `wm.chart.lag` draws.
+"""The measures of a run besides what is late, and how they are written. Lag is clock minus lower bound of the newest
+watermark. It is averaged over the time from the first watermark to the end of the run in which a bound is known; upper
+minus lower is averaged over the same time. What readers saw is behind that by what they had still to read. Add the time
+that reading takes, and that between two of their looks; it is the lag that `wm.chart.lag` draws.
 """
 
 
@@ -53,11 +55,12 @@ def measured_run(recording: Recording, stream: str | None) -> tuple[BoundSteps, 
         [(at, lower, to) for (at, lower, _), (to, _, _) in pairwise(bounds) if lower is not None], np.int64
     )
     from_ms, lowers, to_ms = steps.reshape(-1, 3).T
-    last_below_ms, events, late = from_ms, 0, 0
+    last_below_ms, events, late, at_most_ms = from_ms, 0, 0, 0
     for part in events_of(recording, name, "append_ms", "event_time"):
         events += part.num_rows
         below = late_events(part, marks)
         late += below.num_rows
+        at_most_ms = max(at_most_ms, pc.max(below["below_ms"]).as_py() or 0)
         last_below_ms = np.maximum(last_below_ms, _last_below_ms(below, lowers))
     seen = lag_spread(seen_windows(recording, name))
     return bounds, {
@@ -68,7 +71,8 @@ def measured_run(recording: Recording, stream: str | None) -> tuple[BoundSteps, 
         **lags(bounds),
         "seen_worst_lag_ms": None if seen is None else seen.largest,
         "late": late,
-        "unsafe_ms": int(np.maximum(np.minimum(last_below_ms, to_ms) - from_ms, 0).sum()),
+        "late_at_most_ms": at_most_ms or None,
+        "late_for_ms": int(np.maximum(np.minimum(last_below_ms, to_ms) - from_ms, 0).sum()),
     }
 
 
@@ -87,9 +91,12 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
 
     `stream` is needed when there are several. Raises `RecordingError` for one that is not there.
     """
+    from wmlab.streams.checks import late_reads_of
+
     bounds, figures = measured_run(recording, stream)
     lag_ms, seen_lag_ms = figures["lag_ms"], figures["seen_worst_lag_ms"]
     scenario = recording.scenario_as(StreamScenario)
+    late = _late(figures, late_reads_of(recording, the_stream(recording, stream)))
     return RunMeasures(
         name=recording.name,
         bound="lower bound",
@@ -98,11 +105,24 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         width_ms=figures["uncertainty_ms"],
         seen_lag_ms=None if seen_lag_ms is None else int(seen_lag_ms),
         scenario=None if scenario is None else words_of(scenario, WORDS),
-        broken=BrokenPromises(
-            count=int(figures["late"] or 0),
-            noun="event",
-            below="below a lower bound given before",
-            unsafe_ms=int(figures["unsafe_ms"] or 0),
-        ),
-        measures={words: figures[name] for name, words in MEASURES.items()},
+        late=late,
+        measures={words: figures[name] for name, words in MEASURES.items()} | late.measures,
+    )
+
+
+def late_in(recording: Recording, stream: str, reads: LateReads) -> Late:
+    """What is late in one stream of a recording, of which the late reads are known."""
+    return _late(measured_run(recording, stream)[1], reads)
+
+
+def _late(figures: Measures, reads: LateReads) -> Late:
+    at_most_ms = figures["late_at_most_ms"]
+    return Late.of(
+        "events",
+        "the lower bound in the log",
+        late=int(figures["late"] or 0),
+        at_most_ms=None if at_most_ms is None else int(at_most_ms),
+        for_ms=int(figures["late_for_ms"] or 0),
+        read=reads.read,
+        left_out=reads.left_out,
     )

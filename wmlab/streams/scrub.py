@@ -21,7 +21,7 @@ from wmlab.core.charts.theme import PAGE_STYLE
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import Verdicts
 from wmlab.core.live_view import HIDES_THE_STILL, KeyGuard, display_live
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, moment_of_run
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted, unbroken
 from wmlab.streams.answers.history import the_stream
@@ -63,9 +63,9 @@ class Scrubber:
     """The chart of a moment of a run, `at_ms` (clock, ms), which widgets and Python both may move.
 
     `chart` is that of the moment, `events` are the moments of the run's timeline, and `violations` those of the
-    verdicts that it was made with. A moment outside the run becomes the nearest one inside, and `notice` says so; one
-    that is not a whole number raises `ChartError`. A notebook stores the picture and the words of the moment; while a
-    kernel runs the widgets are shown instead. Make one with `recording.scrub()`.
+    verdicts that it was made with. Set to one outside the run, `at_ms` becomes the nearest inside, and `notice` says
+    so; one that is not a whole number raises `ChartError`. A notebook stores the picture and the words of the moment;
+    while a kernel runs the widgets are shown instead. Make one with `recording.scrub()`.
     """
 
     def __init__(
@@ -302,6 +302,6 @@ def scrub(
     """Look at the moments of a stream of a recording, beginning at `at_ms`; `recording.scrub` calls this."""
     name = the_stream(recording, stream)
     view = MomentView.of(read_states(recording, name, group=group))
-    begin_ms = None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
+    begin_ms = None if at_ms is None else moment_of_run(recording, at_ms, error=ChartError)
     violated = () if verdicts is None else violations(verdicts, name)
     return Scrubber(recording, view, at_ms=begin_ms, violated=violated)

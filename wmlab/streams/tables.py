@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.schemas import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column, table
+from wmlab.core.schemas import FLAG, INCIDENTS, LONG, NEVER_HAPPENED, OFFSETS, REAL, TEXT, column, table
 
 if TYPE_CHECKING:
     from wmlab.core.recording import Recording
@@ -36,7 +36,7 @@ Subject = Literal[
     "network",
 ]
 """What an incident happened to."""
-IncidentOutcome = Literal["done", "nobody there", "no effect", "never came"]
+IncidentOutcome = Literal["done", "nobody there", "no effect", "never happened"]
 """What came of what a script asked for: done; the party was not running; it was there, but nothing could be done; or it
 waited until the end of the run for a moment that never came."""
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
@@ -44,7 +44,7 @@ Sides = tuple[tuple[str, ...], tuple[str, ...]]
 TOOK_PLACE: Final[IncidentOutcome] = "done"
 NOBODY_THERE: Final[IncidentOutcome] = "nobody there"
 NO_EFFECT: Final[IncidentOutcome] = "no effect"
-NEVER_CAME: Final[IncidentOutcome] = "never came"
+NEVER_CAME: Final[IncidentOutcome] = NEVER_HAPPENED
 
 _STREAM = column("stream", TEXT, "the stream's name")
 _NO_SEQ: Final = "null: none did, or not known"
@@ -258,7 +258,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "incidents": table(
         *INCIDENTS,
         column("subject", TEXT, "what the target is: writer, reader, controller and so on"),
-        column("outcome", TEXT, "done; nobody there, no effect, or never came: nothing was changed"),
+        column("outcome", TEXT, f"done; nobody there, no effect, or {NEVER_HAPPENED}: nothing was changed"),
         column("until_ms", LONG, "when the script ends it; null: never, or at once", unit="ms", nullable=True),
         column("sides", pa.list_(pa.list_(TEXT)), "the nodes on either side of a partition; null: none", nullable=True),
     ),

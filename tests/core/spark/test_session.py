@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import wmlab as wm
@@ -86,7 +87,17 @@ def test_what_is_no_session_is_refused_with_what_to_give(verb: str, spark: Spark
                          ({"10 s": {}}, "{'10 s': {}}"), (0, "0"), (spark.sparkContext, "a SparkContext")]:  # fmt: skip
         with pytest.raises(SessionError, match=r"spark_session\(\), or nothing") as refused:
             VERBS[verb](given)
-        assert f"the Spark session is {named}." in refused.value.problem
+        assert f"{named} is given as the Spark session, and is none." in refused.value.problem
+
+
+def test_a_wrong_column_is_one_error_without_the_stack_of_the_jvm(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    frame = spark.range(1)
+    for wrong in (lambda: frame.select("foo"), lambda: spark.sql("select foo from range(1)")):
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            wrong()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_session_of_spark_connect_is_one_though_of_another_class(spark: SparkSession) -> None:

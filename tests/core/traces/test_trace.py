@@ -52,6 +52,9 @@ def test_between_refuses_what_is_no_moment_and_what_meets_nothing(trace):
     for wrong in ("soon", 1.5, True, None):
         with pytest.raises(TraceError, match=r"start is .*, which is not a moment"):
             trace.between(wrong, 10)
+    with pytest.raises(TraceError, match=r"^10 is after 5: the ends are swapped\.") as raised:
+        trace.between(10, 5)
+    assert raised.value.remedy == "write between(5, 10)."
     with pytest.raises(TraceError, match="nothing of trace 'log' arrives from 5 to 5") as raised:
         trace.between(5, 5)
     assert "1970-01-01 00:00 to 1970-01-04 00:00" in raised.value.remedy

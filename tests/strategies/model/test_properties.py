@@ -151,5 +151,5 @@ def test_a_number_of_numpy_is_one_of_python_and_a_list_a_tuple() -> None:
     strategy = PerWriterMinimum(np.int64(5), writers=["a"])  # type: ignore[arg-type]
     assert strategy == PerWriterMinimum(5, writers=("a",))
     assert type(strategy.bound) is int
-    with pytest.raises(ModelError, match="writers: input should be a valid tuple"):
+    with pytest.raises(ModelError, match="writers: input should be a list"):
         PerWriterMinimum(writers="w1")  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def test_a_crash_ends_a_pause() -> None:
     assert kinds == [FaultKind.PAUSED, FaultKind.CRASHED, None]
 
 
-@pytest.mark.parametrize("outcome", ["nobody there", "no effect", "never came"])
+@pytest.mark.parametrize("outcome", ["nobody there", "no effect", "never happened"])
 def test_what_a_script_asks_of_somebody_that_is_not_there_changes_nothing(outcome: str) -> None:
     asked = fault("idle", "w", 200, "w is not running", outcome=outcome)
     recording = written(incidents=[fault("crash", "w", 100), asked, fault("restart", "w", 300)])

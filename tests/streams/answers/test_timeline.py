@@ -73,6 +73,8 @@ def test_a_moment_that_lasts_is_found_anywhere_in_its_span(run: Timeline) -> Non
     assert run.between("35 s", "36 s") == run.between(35_000, 36_000)
     with pytest.raises(RecordingError, match="from_ms is 'soon'"):
         run.between("soon")
+    with pytest.raises(RecordingError, match=r"'36 s' is after '35 s': the ends are swapped"):
+        run.between("36 s", "35 s")
 
 
 def test_refused_notes_are_one_row_per_reason() -> None:

@@ -104,6 +104,9 @@ _OF_A_JVM: Final = "PYSPARK_GATEWAY_PORT"
 _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
 """Classes that PySpark looks up by name at each call, which searches all jars; they are kept instead."""
 
+_REPEATING: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of PySpark that print the stack of the JVM above an exception which says the same."""
+
 _log_file: Path | None = None
 _session: SparkSession | None = None
 _lock: Final = threading.Lock()
@@ -147,7 +150,10 @@ def the_session(offered: object = None) -> SparkSession:
         return cast("SparkSession", offered)
     # A frame would compute its rows for a repr.
     what = shown(offered) if isinstance(offered, _PLAIN) else f"a {type(offered).__name__}"
-    raise SessionError(f"the Spark session is {what}.", remedy="Give wm.spark_session(), or nothing (None).")
+    raise SessionError(
+        f"{what} is given as the Spark session, and is none.",
+        remedy="Give wm.spark_session(), or nothing (None); a master such as 'local[2]' is named there.",
+    )
 
 
 _PLAIN: Final = (str, int, float, dict, list, tuple)
@@ -172,7 +178,8 @@ def _started(master: str | None) -> SparkSession:
     global _session
     wanted = master or os.environ.get(VARIABLE) or "local[*]"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for logger in _REPEATING:
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
     if not wanted.startswith("sc://"):
         _require_java()
     try:

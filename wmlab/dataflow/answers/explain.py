@@ -17,7 +17,7 @@ from wmlab.core.answers import Stragglers
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.overlap import TimeRange, apart_text, without_common_times
-from wmlab.core.recording import Recording, moment_of_run
+from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.core.words import joined
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
@@ -51,7 +51,7 @@ def explain(
     else the held one. `window` is its end, or (start, end). `at_ms` is the clock, for a window by default the end of
     the run. `reader` and `stream` are for other recordings. Raises `RecordingError` for a name that the recording
     does not have, and if the job does not run again in the same way, see `answers.job`. For a join it also says if the
-    event times of its inputs do not overlap.
+    event times of its inputs do not overlap. Over the whole run it says which faults never happened.
     """
     for name, option in (("reader", reader), ("stream", stream)):
         if option is not None:
@@ -72,7 +72,8 @@ def explain(
     run.vertex(name)
     if at_ms is None:
         stragglers, apart = stragglers_at(run, name, key, instance), _times_apart(run, name, until_ms)
-        return replace(stragglers, notes=(*stragglers.notes, *filter(None, [apart])))
+        notes = (*stragglers.notes, *filter(None, [apart]), *never_happened(recording, run.stream))
+        return replace(stragglers, notes=notes)
     answer = explain_vertex(Search(run, at_ms), name, key, instance)
     return replace(answer, sentence=joined(answer.sentence, _times_apart(run, name, at_ms)))
 

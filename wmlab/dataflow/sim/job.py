@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from wmlab.core.errors import FunctionError, WmlabError
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.simulation import Simulation, chances, delays_ms
 from wmlab.core.words import counted, moment
 from wmlab.dataflow.model.items import Barrier
@@ -125,6 +126,7 @@ class Job(Simulation):
         self._chances = chances(self.draws("turns"))
         self._has_stalls = any(isinstance(fault, Stall) for fault in dataflow.faults)
         self._never = never_happening(dataflow.faults)
+        self._waiting: list[Any] = []
         self._snapshots = count(1)
         self._last_snapshot: Saved | None = None
         self._stopped = self._restart_due = self._terminal_due = False
@@ -365,6 +367,7 @@ class Job(Simulation):
                 self.after(fault.at_ms, self._snapshot_and_restart if fault.after_snapshot else self._restart)
                 continue
             self.after(fault.at_ms, self._note_fault, fault)
+            self._waiting.append(fault)
             if isinstance(fault, Stall) and fault.for_ms is not None:
                 self.after(fault.at_ms + fault.for_ms, self._wake_all)
 
@@ -374,25 +377,28 @@ class Job(Simulation):
             for field in ("partition", "instance", "by_ms", "first", "for_ms")
             if (value := getattr(fault, field, None)) is not None
         ]
-        target = fault.source if hasattr(fault, "source") else fault.vertex
-        self.note(fault.kind.replace("_", " "), target, ", ".join(details))
+        self._waiting.remove(fault)
+        self.note(fault.kind.replace("_", " "), _target(fault), ", ".join(details))
 
     def _note_what_never_came(self) -> None:
         """Write down, at the end of the run, what was not read, and faults that waited for what never came."""
         for name, calls in self._calls.items():
             for fault in calls.failing:
                 at = moment(self.start_ms + fault.at_ms)
-                self.note("never happened", name, f"no call that could fail was made from {at} on")
+                self.note(NEVER_HAPPENED, name, f"fail call: no call that could fail was made from {at} on")
         for number, (why, at_ms) in self._never.items():
             never: Any = self.dataflow.faults[number]
             what = f"{never.kind.replace('_', ' ')} {never.partition} at {moment(self.start_ms + never.at_ms)}"
-            self.note("never happened", never.source, f"{what}: {why.format(moment(self.start_ms + at_ms))}")
+            self.note(NEVER_HAPPENED, never.source, f"{what}: {why.format(moment(self.start_ms + at_ms))}")
+        for fault in [fault for fault in self._waiting if not isinstance(fault, FailCall)]:
+            what = f"{fault.kind.replace('_', ' ')} at {moment(self.start_ms + fault.at_ms)}"
+            self.note(NEVER_HAPPENED, _target(fault), f"{what}: the run had ended before")
         restarts = sum(isinstance(fault, Restart) for fault in self.dataflow.faults)
         for name in [] if self._stopped else self.arrivals:
             self._note_unread(name)
         missing = restarts - (self.execution - 1)
         if missing > 0:
-            self.note("never happened", self.dataflow.name, f"{counted(missing, 'restart')}: the run had ended before")
+            self.note(NEVER_HAPPENED, self.dataflow.name, f"{counted(missing, 'restart')}: the run had ended before")
 
     def _note_unread(self, source: str) -> None:
         """Write down how many rows had arrived that a source has not read, if there are any."""
@@ -458,3 +464,8 @@ class Job(Simulation):
             about = edge.number, channel.index, edge.priority, edge.words, self.dataflow.queue_size
             keys = self.layout.nodes[edge.source].output.keys
             self._tables["queues"].add(channel.number, *instances, *about, keys)
+
+
+def _target(fault: Any) -> str:
+    """The source or the vertex that a fault happens to."""
+    return str(fault.source if hasattr(fault, "source") else fault.vertex)

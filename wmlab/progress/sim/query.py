@@ -26,9 +26,7 @@ from wmlab.progress.model.chunks import Completed, ProtocolViolation
 from wmlab.progress.model.tracker import ProgressTracker
 from wmlab.progress.model.windows import (
     Fired,
-    FiringRules,
     Late,
-    SlidingWindows,
     WindowedAggregation,
     WindowedJoin,
 )
@@ -204,8 +202,7 @@ class QueryRun:
                     yield Step(process=lambda buffer: (buffer,), tracker=probe_of(name))
 
     def _window_operator(self, part: plans.Aggregate | plans.Join, name: str) -> WindowedAggregation:
-        windows = SlidingWindows(part.size_ms, part.slide_ms or part.size_ms)
-        rules = FiringRules(windows=windows, trigger=part.trigger)
+        rules = plans.firing_rules_of(part)
         if isinstance(part, plans.Aggregate):
             return WindowedAggregation(rules, self.origins.ids[name], self.rules.chunk_base)
         sides = {origin: int(origin not in self.origins.left[name]) for origin in self.origins.inputs[name]}

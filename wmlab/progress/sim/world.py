@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import simpy
 
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.simulation import Journal, Simulation, generator
 from wmlab.core.words import clock_words, counted, exactly
 from wmlab.progress import scenario as plans
@@ -63,7 +64,7 @@ class PlanWorld(Simulation):
 
     def _note_never(self, query: str, target: str, fault: Any, why: str) -> None:
         """Write down a fault that does not happen."""
-        self.note(query, "never happened", target, f"{fault.kind.replace('_', ' ')}: {why}")
+        self.note(query, NEVER_HAPPENED, target, f"{fault.kind.replace('_', ' ')}: {why}")
 
     def _note_held(self, stall: StallWorker, at_ms: int, query: str, buffer: tuple[str, int]) -> None:
         """Write down at `at_ms` that a worker which stands still has a task of this buffer in hand."""

@@ -140,13 +140,16 @@ def without_ends(watermarks: Iterable[TableRow]) -> list[TableRow]:
 def late_events(events: pa.Table, watermarks: Sequence[TableRow]) -> pa.Table:
     """The events appended after a watermark whose lower bound is above their time; `watermarks` as in the log.
 
-    No event is below an end of known time.
+    Their column `below_ms` is by how much. No event is below an end of known time.
     """
     emitted = np.array(known_from(row["emitted_ms"] for row in watermarks), np.int64)
     lower_of_each = (row["lower"] for row in without_ends(watermarks))
     lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in lower_of_each)], np.int64)
     lower_then = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
-    return events.filter(pa.array(lower_then > events["event_time"].to_numpy()))
+    is_late = lower_then > events["event_time"].to_numpy()
+    late = events.filter(pa.array(is_late))
+    below_ms = lower_then[is_late] - late["event_time"].to_numpy()
+    return late.append_column("below_ms", pa.array(below_ms, pa.int64()))
 
 
 def recorded_configuration(recording: Recording, stream: str) -> Configuration | None:

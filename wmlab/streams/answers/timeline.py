@@ -16,7 +16,8 @@ from typing import Final
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
-from wmlab.core.arguments import the_moment
+from wmlab.core.arguments import require_order, the_moment
+from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, is_instant, listed
@@ -277,10 +278,12 @@ class Timeline(TableAnswer[Moment]):
     def between(self, from_ms: int | str | None = None, to_ms: int | str | None = None) -> Timeline:
         """The moments that touch the span, both ends included (clock, ms, or a text as for `explain`; None: open).
 
-        Raises `RecordingError` for anything but a moment.
+        Raises `RecordingError` for anything but a moment, and if the span ends before it begins.
         """
         begin_ms = None if from_ms is None else the_moment(from_ms, name="from_ms", start_ms=self.start_ms)
         end_ms = None if to_ms is None else the_moment(to_ms, name="to_ms", start_ms=self.start_ms)
+        if begin_ms is not None and end_ms is not None:
+            require_order(begin_ms, end_ms, (from_ms, to_ms), RecordingError)
         since = [m for m in self.moments if begin_ms is None or m.to_ms >= begin_ms]
         return replace(self, moments=tuple(m for m in since if end_ms is None or m.at_ms <= end_ms))
 

@@ -8,13 +8,15 @@ Source: PDP-33, Watermark Computation and Watermarking in the Reader; wmlab's ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from wmlab.core.invariants import Derived, Invariant, Verdicts, chosen_of, of_one_stream, verdicts_of
+from wmlab.core.invariants import Derived, Invariant, TableRows, Verdicts, chosen_of, of_one_stream, verdicts_of
+from wmlab.core.late import Late
 from wmlab.core.recording import Recording
 from wmlab.streams.checks import facts, liveness, log, readers
 from wmlab.streams.checks.events import (
@@ -26,6 +28,7 @@ from wmlab.streams.checks.events import (
     deliveries_at_bound,
     late_deliveries,
 )
+from wmlab.streams.checks.lateness import EXEMPTIONS
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I1": log.lower_increases,
@@ -84,15 +87,50 @@ def with_reduced_events(
     return {**tables, "event_facts": pa.Table.from_batches(facts, EVENT_FACTS)}
 
 
-def in_memory(recording: Recording, *only: str) -> Verdicts:
+def in_memory(recording: Recording, *only: str, late_of: LateOf | None = None) -> Verdicts:
     """One verdict per invariant, I1 to I12, with the rows that prove a violation.
 
-    `only` names those that are judged; without names, all are. Raises `ModelError` for an unknown name.
+    `only` names those that are judged; without names, all are. If I6 is among them, `late_of` says what is late in each
+    stream. Raises `ModelError` for an unknown name.
     """
     chosen = chosen_of(INVARIANTS, BY_NAME, only)
-    streams = _streams_of(recording)
-    verdicts = verdicts_of(recording.name, chosen, _tables(recording, streams, chosen), DERIVED)
-    return replace(verdicts, scrubbed=tuple(streams))
+    streams, late = _streams_of(recording), dict[str, Late]()
+
+    def tables() -> Iterator[tuple[str, dict[str, pa.Table]]]:
+        for stream, of_stream in _tables(recording, streams, chosen):
+            if late_of is not None and "I6" in chosen:
+                late[stream] = late_of(recording, stream, late_reads(of_stream["event_facts"].to_pylist()))
+            yield stream, of_stream
+
+    verdicts = verdicts_of(recording.name, chosen, tables(), DERIVED)
+    return replace(verdicts, scrubbed=tuple(streams), late=late)
+
+
+class LateReads(NamedTuple):
+    """How many events were read first below a bound that had been shown, and those that I6 leaves out, by its words."""
+
+    read: int
+    left_out: Mapping[str, int]
+
+
+LateOf = Callable[[Recording, str, LateReads], Late]
+"""What is late in a stream of a recording, of which the late reads are known."""
+
+
+def late_reads(event_facts: TableRows) -> LateReads:
+    """The late reads of a stream, of which these are the facts."""
+    rows = late_deliveries(event_facts)
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        if row["because"] is not None:
+            left_out[EXEMPTIONS[row["because"]]] += row["count"]
+    return LateReads(sum(row["count"] for row in rows), left_out)
+
+
+def late_reads_of(recording: Recording, stream: str) -> LateReads:
+    """The late reads of one stream of a recording."""
+    ((_, tables),) = _tables(recording, [stream], {"I6": INVARIANTS["I6"]})
+    return late_reads(tables["event_facts"].to_pylist())
 
 
 def violations_of(recording: Recording, stream: str) -> int:

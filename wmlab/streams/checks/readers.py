@@ -39,7 +39,7 @@ from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 @invariant(
     "no event of a well-behaved writer is read behind a lower bound that was shown",
     "nothing was read after a window had shown a lower bound",
-    title="no event below the lower bound",
+    title="no event below what a reader was shown",
     exempt="late event",
 )
 def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[
 @invariant(
     "no event of a well-behaved writer is read at a lower bound that was shown, or behind it",
     "nothing was read after a window had shown a lower bound",
-    title="no event at the lower bound or below",
+    title="no event at what a reader was shown, or below",
     exempt="late event",
 )
 def nothing_at_bound(
