@@ -21,7 +21,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted
-from wmlab.streams.answers.stream_cut import cut_sentences, cut_words
+from wmlab.streams.answers.stream_cut import cut_head, cut_words
 from wmlab.streams.charts.stream_cut import draw_cut, step_name
 from wmlab.streams.model.cut import CutAlgorithm, CutRules, CutStep, stream_cut
 from wmlab.streams.model.history import Epoch, StreamHistory
@@ -118,8 +118,8 @@ def cut(
         missing = ", ".join(keys.text for keys in history.gaps(step.offsets))
         rows.append(CutRow(step_name(steps, number), cut_words(step.offsets), missing))
     title = f"How does the stream cut of {counted(len(noted), 'position')} come about?"
-    sentence = cut_sentences(steps, history)
-    chart = draw_cut(noted, used, steps, history, title=title, sentence=sentence)
+    head = cut_head(steps, history)
+    chart = draw_cut(noted, used, steps, history, title=title, head=head)
     return PaperCut(rows=tuple(rows), cut=cut, chart=chart)
 
 

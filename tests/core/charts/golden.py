@@ -92,7 +92,13 @@ def blocks() -> Scene:
         Blocks(name="plain", role="unknown", boxes=[Box(at[2], at[3], 1.6, 2.4)], legend=False, outlined=False),
         Blocks(name="none", role="third", boxes=[]),
     ]
-    return Scene(title="Who?", subtitle="", across=across, panels=[lanes(["w1", HOSTILE, "w3"], layers)])
+    return Scene(
+        title="Who?",
+        subtitle="",
+        note="Drawn are 3 of 4.",
+        across=across,
+        panels=[lanes(["w1", HOSTILE, "w3"], layers)],
+    )
 
 
 def incidents() -> Scene:
