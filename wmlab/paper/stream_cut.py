@@ -56,7 +56,7 @@ class PaperCut(TableAnswer[CutRow]):
 
     @property
     def sentence(self) -> str:
-        """The furthest position, what it misses, and the cut."""
+        """The cut."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,8 +96,7 @@ def cut(
 
     >>> example = "0 [0.0-0.5], 1 [0.5-1.0] -> 2 [0-0.6], 3 [0.6-1.0]"
     >>> cut(example, w="(1/off1, 2/off2)", offsets={"off1": 972, "off2": 108})
-    The furthest position is (2@1/108). No position covers the keys 3/5..1, so the cut takes 3@1/0. The stream cut is \
-(2@1/108, 3@1/0).
+    The stream cut is (2@1/108, 3@1/0).
     step               segments            missing
     w noted            (1@0/972, 2@1/108)
     furthest position  (2@1/108)           3/5..1

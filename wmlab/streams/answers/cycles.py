@@ -135,7 +135,7 @@ def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -
             "left out from": longest[0].at_ms,
             "left out to": longest[-1].at_ms,
         }
-    template = "{left out longest} was left out of {left out of} generations in a row, from {left out from} on."
+    template = "Generations in a row without {left out longest}: {left out of}, from {left out from} on."
     if longest is None:
         template = "Every known writer was in every generation."
     return Head(facts=Facts(HEAD_LABELS, values, clock_ms=cycles[0]["at_ms"]), templates=(template,))
@@ -165,7 +165,7 @@ def cycle_head(cycles: Sequence[TableRow]) -> Head:
         "no cycle for": gap_ms,
         "no cycle from": from_ms,
     }
-    templates = ["Of {cycles} cycles {emitted} emitted a watermark."]
+    templates = ["Cycles that emitted a watermark: {emitted} of {cycles}."]
     templates += ["{waited for most} was waited for in {waited for in} of the others."] if waited else []
     return Head(facts=Facts(HEAD_LABELS, values, clock_ms=cycles[0]["at_ms"]), templates=tuple(templates))
 

@@ -38,7 +38,9 @@ from wmlab.streams.answers.messages import (
     by_frequency,
     exact_clock,
     kinds_of,
+    lineage_sentence,
     message_head,
+    topology_sentence,
 )
 from wmlab.streams.model.segment import segment_name
 
@@ -230,8 +232,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
         for old, new in product(sorted(before - after), sorted(after - before))
         if segments[old].keys.overlaps(segments[new].keys)
     ]
-    is_open = [row["sealed_ms"] is None for row in rows]
-    return Diagram(f"Segments: {len(rows)}; open at the end: {sum(is_open)}.", "\n".join(lines))
+    return Diagram(lineage_sentence(rows), "\n".join(lines))
 
 
 def topology(recording: Recording) -> Diagram:
@@ -251,17 +252,17 @@ def topology(recording: Recording) -> Diagram:
     readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
     lines = ["flowchart LR"]
     lines += [f'  {_id(stream)}[("{in_mermaid(stream)}")]' for stream in streams]
-    counts = [f"Streams: {len(streams)}"]
+    counts = {"streams": len(streams)}
     for noun, pairs, arrow, shape in (
-        ("writer", writers, "{node} -- events and marks --> {stream}", '(["{name}"])'),
-        ("controller", controllers, "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
-        ("reader", readers, "{stream} -- events and bounds --> {node}", '(["{name}"])'),
+        ("writers", writers, "{node} -- events and marks --> {stream}", '(["{name}"])'),
+        ("controllers", controllers, "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
+        ("readers", readers, "{stream} -- events and bounds --> {node}", '(["{name}"])'),
     ):
         names = sorted({node for _, node in pairs})
-        counts.append(f"{noun}s: {len(names)}")
+        counts[noun] = len(names)
         lines += [f"  {_id(node)}{shape.format(name=in_mermaid(node))}" for node in names]
         lines += ["  " + arrow.format(node=_id(node), stream=_id(stream)) for stream, node in sorted(pairs)]
-    return Diagram(f"{', '.join(counts)}.", "\n".join(lines))
+    return Diagram(topology_sentence(counts), "\n".join(lines))
 
 
 def _pairs(recording: Recording, table: str, column: str) -> set[tuple[str, str]]:
