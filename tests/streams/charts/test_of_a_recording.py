@@ -296,7 +296,7 @@ def test_lineage_joins_segments_whose_keys_were_handed_over() -> None:
 
 def test_topology_names_every_party_once(tmp_path: Any) -> None:
     drawn = view.topology(recording())
-    assert drawn.sentence == "streams: 1; writers: 2; controllers: 1; readers: 1."
+    assert drawn.sentence == "Streams: 1; writers: 2; controllers: 1; readers: 1."
     assert [drawn.mermaid.count(f'["{name}"]') for name in ("w1", "w2", "r0")] == [1, 1, 1]
     assert drawn._repr_mimebundle_()["text/vnd.mermaid"] == drawn.mermaid
     assert drawn.save(tmp_path / "a.mmd").read_text() == drawn.mermaid

@@ -23,8 +23,8 @@ def held_by(curves: Curves, curve: Curve, from_ms: int, to_ms: int) -> tuple[str
 def _parties(cause: Cause) -> tuple[str, ...]:
     if cause.kind is CauseKind.NEWEST and cause.log is not None:
         return _parties(cause.log)
-    readers = sorted({party.reader for party in cause.parties if party.reader is not None})
-    return tuple(readers) or tuple(filter(None, holders(cause))) or (cause.kind.value,)
+    readers = {party.name if party.subject == "reader" else party.reader for party in cause.parties}
+    return tuple(sorted(filter(None, readers))) or tuple(filter(None, holders(cause))) or (cause.kind.value,)
 
 
 def stop_facts(stop: ConstantSpan | None, held: HeldBy) -> Mapping[str, Value]:

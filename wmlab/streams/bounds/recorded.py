@@ -222,11 +222,11 @@ def bounds_of_recording(
     The positions are those that reader groups published; or, when nobody read, the events, one row an event. `of`
     chooses.
 
-    At the positions of readers a watermark counts only once it was emitted (`visible="then"`), so the bounds are what a
-    reader could know at that moment. They change with a position and with a watermark that becomes visible, so there is
-    a row for either, and one for the end of the run; a row holds until the next one of its group, and `change` says
-    what it begins with, see `group_time_bounds`. Each is what a reader of the group sees that looks at that moment, as
-    the table `windows` has it, but where readers learn later of marks or positions (`tracker_ms`, `state_latency_ms`,
+    At the positions of readers a watermark counts only once it was emitted (`visible="then"`), so the bounds are what
+    the log says there at that moment; nobody need have seen them. They change with a position and with a watermark that
+    becomes visible, so there is a row for either, and one for the end of the run; a row holds until the next one of its
+    group, and `change` says what it begins with, see `group_time_bounds`. Each is what a reader of the group sees that
+    looks at that moment, as the table `windows` has it, but where readers learn later of marks or positions (`tracker_ms`, `state_latency_ms`,
     `read_latency_ms`) or the marks cannot be read for a time. A reader that did not look before a crash took its group
     back in a segment shows the earlier window until the group has read on. After a reset the group starts again. A
     stream that is deleted ends then. Where readers share a map of times (`read_side` "document"), they see the window

@@ -252,7 +252,7 @@ def topology(recording: Recording) -> Diagram:
     readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
     lines = ["flowchart LR"]
     lines += [f'  {_id(stream)}[("{in_mermaid(stream)}")]' for stream in streams]
-    counts = {"streams": len(streams)}
+    counts = {"Streams": len(streams)}
     for noun, pairs, arrow, shape in (
         ("writers", writers, "{node} -- events and marks --> {stream}", '(["{name}"])'),
         ("controllers", controllers, "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),

@@ -16,7 +16,7 @@ from wmlab.streams.recording import StreamRecording
 
 
 def readers_of(recording: Recording, stream: str) -> list[str]:
-    """Who looked at a time window of the stream; first those that knew a lower bound most often."""
+    """Who looked at a time window of the stream; first those that saw a lower bound most often."""
     known: dict[str, int] = {}
     for row in rows_of_stream(recording, "windows", stream):
         known[row["reader"]] = known.get(row["reader"], 0) + (row["lower"] is not None)
