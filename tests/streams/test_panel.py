@@ -390,6 +390,9 @@ def test_verdicts_are_of_the_run_that_is_shown(shown: ScenarioPanel, monkeypatch
     shown._view.check.click()
     assert shown._view.verdicts.value == "verdicts of 15000"
     assert isinstance(shown.verdicts, Judged)
+    column = shown._view.root.children[-1].children[1].children
+    places = [column.index(widget) for widget in (shown._view.notice, shown._view.verdicts, shown._view.drawn)]
+    assert places == [1, 2, 4], "the verdicts stand below their button, not below the picture"
     stream(shown).change(TIMEOUT, "-1 s")
     assert shown._view.verdicts.value == "verdicts of 15000", "a mistake changes no scenario"
     shown.change(TIMEOUT, "4 s")
