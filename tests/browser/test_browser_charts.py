@@ -149,8 +149,8 @@ def stored_figure(chart: Chart) -> str:
 @pytest.mark.parametrize("width", [300, 667, 1280])
 def test_question_and_answer_of_a_notebook_wrap_in_any_width(page: Any, chart: Chart, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    page.set_content(f"<body style='margin:0'>{draw_heading(chart.scene)}</body>")
-    question, answer = boxes = page.evaluate(BOXES, "p")
+    page.set_content(f"<body style='margin:0'>{draw_heading(chart.scene, chart.facts)}</body>")
+    question, answer = boxes = page.evaluate(BOXES, "body > p")
     assert question["words"] == chart.scene.title
     assert answer["words"].replace("\u00a0", " ").replace("\u202f", " ").startswith(chart.scene.subtitle)
     assert outside(boxes, width) == collisions(boxes) == []

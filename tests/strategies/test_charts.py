@@ -114,7 +114,7 @@ def test_a_curve_of_very_many_steps_is_never_drawn_too_complete_and_by_no_pixel_
     assert all(y == of_height(4_000, curve.late(at - curve.base_lag_ms)) for at, y in exact)
     assert len(exact) + 1 < len(curve.lateness)
     steps = sum(curve.lag_ms(bound) <= end for bound in (0, *curve.lateness.tolist()))
-    assert f"Drawn are {len(exact) + 1} of {grouped(steps)} steps of the curve" in chart.scene.subtitle
+    assert f"Drawn are {len(exact) + 1} of {grouped(steps)} steps of the curve" in chart.scene.note
 
 
 def dirty(count, time, *, every=7):
@@ -135,7 +135,7 @@ def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
     chart = charts.lateness_curve(comparison)
     assert chart.scene.across.high - chart.scene.across.low < 30_000
     late = "1 record is" if count == 1 else f"{count} records are"
-    assert f"{late} late for every bound on the axis, by up to 19 723 d" in chart.scene.subtitle
+    assert f"{late} late for every bound on the axis, by up to 19 723 d" in chart.scene.note
     assert max(chart.data["bound_ms"]) > 19_000 * 86_400_000
     edge, _ = layers_of_kind(chart, Path)
     assert ("beyond: 19 723 d" in edge.name) == (count == 20)
@@ -167,7 +167,7 @@ def test_a_log_without_far_values_has_axes_over_all():
 def test_arrivals_of_another_time_are_left_out_and_counted():
     steady = [Record(1_704_067_200_000 + n * 1_000, 1_704_067_200_000 + n * 1_000, "a") for n in range(100)]
     chart = charts.lag(compare(trace([Record(1, 2, "a"), *steady]), [BoundedOutOfOrderness(0)]))
-    assert chart.scene.subtitle.endswith("Beyond the axis of arrivals: 1 record.")
+    assert chart.scene.note.endswith("Beyond the axis of arrivals: 1 record.")
     assert chart.scene.across.high - chart.scene.across.low < 100_000
     assert all(steps.xs[0] >= chart.scene.across.low for steps in layers_of_kind(chart, Steps))
     assert len(chart.data["arrival_ms"]) == 101
@@ -237,7 +237,7 @@ def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_s
     (x,) = layers_of_kind(chart, Dots)[1].xs
     assert 1_200 < x < chart.scene.across.high < 1_300
     assert chart.data["strategy_lag_ms"] == [1_100, 90_000]
-    assert chart.scene.subtitle.endswith("1 strategy lies beyond the axis and is drawn at its edge.")
+    assert chart.scene.note.endswith("1 strategy lies beyond the axis and is drawn at its edge.")
 
 
 def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():

@@ -215,7 +215,7 @@ def test_of_very_many_timeouts_some_are_drawn_each_at_its_height():
     assert len(drawn.xs) <= 402 < len(found.timeouts_ms)
     for x, y in zip(drawn.xs, drawn.ys, strict=True):
         assert y == pytest.approx(np.log10(max(1, found.longest_hold_ms(round(10**x)))))
-    assert f"Drawn are {len(drawn.xs)} of" in chart.scene.subtitle
+    assert f"Drawn are {len(drawn.xs)} of" in chart.scene.note
 
 
 def test_a_chart_of_something_else_or_of_nothing_is_refused():

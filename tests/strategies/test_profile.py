@@ -213,7 +213,7 @@ def test_the_chart_shows_each_writer_its_silences_and_its_marks(presses: Profile
     marks = {layer.name: layer for layer in chart.scene.layers if hasattr(layer, "shape")}
     assert len(marks["wrong time"].xs) == 60 + 3, "at most so many of a writer, and none is without"
     assert len(marks["copy"].xs) == 40
-    assert "Marked are 63 of 771 records of the kind 'wrong time'." in chart.scene.subtitle
+    assert "Marked are 63 of 771 records of the kind 'wrong time'." in chart.scene.note
     assert "press-04" in chart.svg
     boxes = [box for layer in chart.scene.layers if layer.name == "sends" for box in layer.boxes]
     assert len(boxes) == 8
@@ -227,7 +227,7 @@ def test_of_many_writers_the_dirty_ones_are_drawn_and_listed_first() -> None:
     found = profile(silent(steady(writers=30), "w17", 200_000, 400_000))
     chart = chart_of_writers(found.log)
     assert chart.scene.panels[0].up.ticks(1)[0].label == "w17"
-    assert "Drawn are 20 of 30 writers." in chart.scene.subtitle
+    assert "Drawn are 20 of 30 writers." in chart.scene.note
     assert "and 10 more" in repr(found)
     assert "until the end" in found.findings[0].text
 

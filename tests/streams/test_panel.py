@@ -236,7 +236,7 @@ def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: ScenarioPan
     assert shown.recording.tables == FIRST_BOUNDS.record().tables
     assert shown._view.sentence.value == unbroken(shown.recording.explain().sentence)
     heading, _, drawn = picture(shown)
-    assert "How far is readers-0 in event time" in heading["text/html"].replace("\u00a0", " ")
+    assert "did readers-0 see?" in heading["text/html"].replace("\u00a0", " ")
     assert {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(drawn)
 
 
@@ -390,6 +390,9 @@ def test_verdicts_are_of_the_run_that_is_shown(shown: ScenarioPanel, monkeypatch
     shown._view.check.click()
     assert shown._view.verdicts.value == "verdicts of 15000"
     assert isinstance(shown.verdicts, Judged)
+    column = shown._view.root.children[-1].children[1].children
+    places = [column.index(widget) for widget in (shown._view.notice, shown._view.verdicts, shown._view.drawn)]
+    assert places == [1, 2, 4], "the verdicts stand below their button, not below the picture"
     stream(shown).change(TIMEOUT, "-1 s")
     assert shown._view.verdicts.value == "verdicts of 15000", "a mistake changes no scenario"
     shown.change(TIMEOUT, "4 s")
@@ -433,7 +436,7 @@ def test_another_picture_is_of_the_same_run(shown: ScenarioPanel) -> None:
 
 def test_the_bounds_of_any_reader_can_be_chosen(shown: ScenarioPanel) -> None:
     shown.see("readers-1")
-    assert "How far is readers-1" in picture(shown)[0]["text/html"].replace("\u00a0", " ")
+    assert "did readers-1 see?" in picture(shown)[0]["text/html"].replace("\u00a0", " ")
     stream(shown).change(TIMEOUT, "4 s")
     assert shown._view.reader.value == "readers-1"
     with pytest.raises(ScenarioError, match="readers-0, readers-1"):
@@ -453,7 +456,7 @@ def test_a_click_on_the_picture_answers_of_the_curve_that_is_drawn(shown: Scenar
     shown.write(FIRST_BOUNDS.replace(script=[paused]).to_yaml())
     shown._clicked.clicked = 30.0
     assert shown._clicked.sentence == str(shown.recording.explain(30_000, reader="readers-0"))
-    assert "readers-0 was" in shown.svg
+    assert "held by" in shown.svg
     shown.picture("who held the bound")
     assert shown._clicked.sentence.startswith("Click on the chart")
     shown._clicked.clicked = 30.0

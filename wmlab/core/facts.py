@@ -194,9 +194,21 @@ class FactAnswer(Answer):
         return f"<p>{escape(unbroken(self.sentence))}</p>{folded_facts(self.facts)}"
 
 
-def folded_facts(facts: Facts) -> str:
-    """The facts as HTML that a reader opens; nothing if there are none."""
-    return f"<details><summary>Facts</summary>{facts._repr_html_()}</details>" if facts else ""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Head(FactAnswer):
+    """What stands above a picture: the headline, and the facts that are folded below it."""
+
+    facts: Facts
+    templates: tuple[str, ...]
+
+
+NO_FACTS: Final = Facts({})
+
+
+def folded_facts(facts: Facts, below: str = "") -> str:
+    """The facts as HTML that a reader opens, with further HTML `below` them; nothing if there is neither."""
+    rows = facts._repr_html_() if facts else ""
+    return f"<details><summary>Facts</summary>{rows}{below}</details>" if rows or below else ""
 
 
 def _single(value: Value) -> Value:

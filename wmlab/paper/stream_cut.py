@@ -21,7 +21,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted
-from wmlab.streams.answers.stream_cut import cut_sentences, cut_words
+from wmlab.streams.answers.stream_cut import cut_head, cut_words
 from wmlab.streams.charts.stream_cut import draw_cut, step_name
 from wmlab.streams.model.cut import CutAlgorithm, CutRules, CutStep, stream_cut
 from wmlab.streams.model.history import Epoch, StreamHistory
@@ -56,7 +56,7 @@ class PaperCut(TableAnswer[CutRow]):
 
     @property
     def sentence(self) -> str:
-        """The furthest position, what it misses, and the cut."""
+        """The cut."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,8 +96,7 @@ def cut(
 
     >>> example = "0 [0.0-0.5], 1 [0.5-1.0] -> 2 [0-0.6], 3 [0.6-1.0]"
     >>> cut(example, w="(1/off1, 2/off2)", offsets={"off1": 972, "off2": 108})
-    The furthest position is (2@1/108). No position covers the keys 3/5..1, so the cut takes 3@1/0. The stream cut is \
-(2@1/108, 3@1/0).
+    The stream cut is (2@1/108, 3@1/0).
     step               segments            missing
     w noted            (1@0/972, 2@1/108)
     furthest position  (2@1/108)           3/5..1
@@ -118,8 +117,8 @@ def cut(
         missing = ", ".join(keys.text for keys in history.gaps(step.offsets))
         rows.append(CutRow(step_name(steps, number), cut_words(step.offsets), missing))
     title = f"How does the stream cut of {counted(len(noted), 'position')} come about?"
-    sentence = cut_sentences(steps, history)
-    chart = draw_cut(noted, used, steps, history, title=title, sentence=sentence)
+    head = cut_head(steps, history)
+    chart = draw_cut(noted, used, steps, history, title=title, head=head)
     return PaperCut(rows=tuple(rows), cut=cut, chart=chart)
 
 

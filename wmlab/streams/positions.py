@@ -57,7 +57,7 @@ def stream_cut_at(
 
 
 def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None = None) -> TimeWindow:
-    """The time at a stream cut: the bounds that a reader there could know from the recorded marks; None: unknown.
+    """The time at a stream cut: what the recorded marks say at that position; None: unknown.
 
     `cut` maps segments, as ids or as "number@epoch", to offsets in bytes. Raises `ModelError` when it does not cover
     the key space once, `RecordingError` as `stream_cut_at`.

@@ -79,10 +79,11 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
         A row is valid from its `at_ms` (clock) until the next one of its group. `of` chooses the positions: of the
         readers by default, or of the events if nobody read. `visible="then"`, the default for readers, uses a watermark
-        from its emission on, so the bounds are those that a reader could know at that moment; `visible="all"` uses the
-        complete log from the beginning. In both cases, `upper_later` is the upper bound of the complete log. Without
-        `spark` it uses the Spark session of the process, which is started if there is none. Raises `SessionError` for
-        anything but a session, `ModelError` for other options.
+        from its emission on, so the bounds are what the log says at the position at that moment; nobody need have seen
+        them, and the table `windows` has what readers saw. `visible="all"` uses the complete log from the beginning. In
+        both cases, `upper_later` is the upper bound of the complete log. Without `spark` it uses the Spark session of
+        the process, which is started if there is none. Raises `SessionError` for anything but a session, `ModelError`
+        for other options.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.recorded import bounds_of_recording

@@ -224,7 +224,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("from_offset", LONG, "the events read end after this offset", unit="bytes"),
         column("to_offset", LONG, "the last of them ends here", unit="bytes"),
         column("again", FLAG, "the group had read them before"),
-        column("lower", LONG, "lower bound the reader knew then; null: unknown", unit="ms", nullable=True),
+        column("lower", LONG, "lower bound that the reader saw then; null: none", unit="ms", nullable=True),
         column("at_ms", LONG, "when they were read", unit="ms"),
     ),
     "group_updates": table(

@@ -24,7 +24,7 @@ JAN_3_2014: Final = 1_388_757_600_000
 HOUR_MS: Final = 3_600_000
 HOSTILE: Final = "<b>a</b> & 'b'"
 LOG_TICKS: Final = (Tick(0, "100%"), Tick(1, "10%"), Tick(2, "1%"), Tick(2.5, "none"))
-LINES: Final = ("lower", "coalesced", "upper", "later", "perfect", "alarm", "third", "fourth", "unknown")
+LINES: Final = ("lower", "coalesced", "upper", "perfect", "alarm", "third", "fourth", "unknown")
 
 
 def steps(name: str, role: str, ys: Sequence[Value], *, legend: bool = True) -> Steps:
@@ -48,7 +48,7 @@ def curves() -> Scene:
     beyond = [
         steps("only the last row is known", "third", [*[None] * (rows - 1), 7_000]),
         steps("far", "alarm", [1_000, 10**9, 10**9, None, 2_000, -(10**9), 3_000]),
-        Path(name="slope", role="later", xs=[0, 60_000], ys=[0, 18_000]),
+        Path(name="slope", role="fourth", xs=[0, 60_000], ys=[0, 18_000]),
         Dots(name="far dot", role="alarm", shape="cross", xs=[20_000, 30_000], ys=[5_000, 10**9], hover=["in", "out"]),
     ]
     panels = [
@@ -68,8 +68,8 @@ def lines_and_dots() -> Scene:
         Dots(name="met", role="lower", shape="circle", xs=at[:2], ys=[0.5, 1.5]),
         Dots(name="late", role="alarm", shape="cross", xs=at[1:3], ys=[2, 2], hover=["first", HOSTILE], size=6.0),
         Dots(name="early", role="third", shape="diamond", xs=at[3:], ys=[0.1, 0.7], legend=False),
-        Dots(name="beyond", role="later", shape="triangle", xs=[at[4]], ys=[2.4], size=2.0),
-        Dots(name="none", role="later", shape="circle", xs=[], ys=[]),
+        Dots(name="beyond", role="fourth", shape="triangle", xs=[at[4]], ys=[2.4], size=2.0),
+        Dots(name="none", role="fourth", shape="circle", xs=[], ys=[]),
     ]
     up = Numbers("late share", -0.2, 3, LOG_TICKS)
     return Scene(title="When?", subtitle="Then.", across=time_axis("day", at), panels=[Panel(up=up, layers=layers)])
@@ -92,7 +92,13 @@ def blocks() -> Scene:
         Blocks(name="plain", role="unknown", boxes=[Box(at[2], at[3], 1.6, 2.4)], legend=False, outlined=False),
         Blocks(name="none", role="third", boxes=[]),
     ]
-    return Scene(title="Who?", subtitle="", across=across, panels=[lanes(["w1", HOSTILE, "w3"], layers)])
+    return Scene(
+        title="Who?",
+        subtitle="",
+        note="Drawn are 3 of 4.",
+        across=across,
+        panels=[lanes(["w1", HOSTILE, "w3"], layers)],
+    )
 
 
 def incidents() -> Scene:

@@ -49,7 +49,7 @@ def test_what_is_stored_is_the_picture_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "publish", shown.append)
     monkeypatch.setattr(module, "display", shown.append)
     answering = time_bounds(BOUNDS, recording=recording())
-    plain = Chart(sentence=answering.sentence, data=answering.data, scene=answering.scene)
+    plain = Chart(sentence=answering.sentence, data=answering.data, scene=answering.scene, facts=answering.facts)
     assert type(time_bounds(BOUNDS)) is Chart
     plain._ipython_display_()
     stored = list(shown)

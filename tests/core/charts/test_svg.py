@@ -129,7 +129,7 @@ def test_what_lies_beyond_an_axis_is_not_drawn_and_is_said() -> None:
         "Beyond the axis: far, down to −11 d 13 h and up to 11 d 13 h; slope, up to 18.0 s; "
         "far dot (1 value), up to 11 d 13 h."
     )
-    assert scene.answer(scene.rule_labels(500, gap=0, beside=(0, 0))) == f"Why not. {scene.beyond}"
+    assert scene.left_out(scene.rule_labels(500, gap=0, beside=(0, 0))) == scene.beyond
     twice = replace(scene, panels=[*scene.panels, *(replace(panel, title=("again",)) for panel in scene.panels)])
     assert twice.beyond == "Some values of far, slope and far dot lie beyond the axes."
     assert svg.count("<svg x=") == 2, "the two curves, each in a picture that ends at the rim"
@@ -173,4 +173,4 @@ def test_a_label_without_room_in_one_line_has_several() -> None:
     assert [" ".join(lines).replace("\u00a0", " ") for lines in labels.texts] == [rule.label for rule in rules]
     assert sorted(len(lines) for lines in labels.texts) == [1, 2], "only the one without room is broken"
     assert labels.rows == labels.levels == max(place.above for place in labels.places if place is not None)
-    assert "Without a label" not in scene.answer(labels)
+    assert "Without a label" not in scene.left_out(labels)

@@ -132,7 +132,7 @@ def test_interleavings_are_bars_by_their_ends() -> None:
     assert chart.data["count"] == [3, 2, 1]
     assert layers_of(chart).keys() == {"ends with 10, idle", "ends with 20, idle"}
     many = wm.dataflow.permutations([[n * 3 + number for n in range(1, 5)] for number in range(3)])
-    assert "Drawn are 16 of" in charts.interleavings(many).scene.subtitle
+    assert "Drawn are 16 of" in charts.interleavings(many).scene.note
 
 
 def test_queues_show_every_item_in_the_stretch(run: Recording) -> None:
@@ -162,7 +162,7 @@ def test_a_watermark_overtakes_a_barrier_at_least_once_only() -> None:
 
 def test_of_many_items_the_first_are_drawn() -> None:
     long = merged(source("a", [(n, 10 * n) for n in range(90)])).record()
-    assert "Drawn are 400 of" in charts.queue_diagram(long).scene.subtitle
+    assert "Drawn are 400 of" in charts.queue_diagram(long).scene.note
 
 
 @pytest.mark.parametrize(

@@ -213,12 +213,12 @@ def test_windows_that_fire_at_one_moment_have_no_time_without_one(windows: list[
 
 
 @pytest.mark.parametrize(
-    ("flushed", "words"), [(300, ""), (401, " Drawn are 400 of the 401 fired at the end of the stream.")]
+    ("flushed", "words"), [(300, ""), (401, "Drawn are 400 of the 401 fired at the end of the stream.")]
 )
 def test_windows_that_are_not_drawn_are_told(flushed: int, words: str) -> None:
     windows = [fired(n, 10 * n, n, "watermark" if n <= 200 else "end of stream") for n in range(1, 201 + flushed)]
     chart = windows_firing(recording(*windows))
-    assert chart.scene.subtitle == chart.sentence + words
+    assert chart.scene.note == words
 
 
 BEGIN = 1_704_067_200_000

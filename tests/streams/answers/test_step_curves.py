@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from wmlab.core.charts.scene import Value, behind_clock, thinned
-from wmlab.streams.answers.step_curves import Spread, how_long, lengths_ms, mean_of
+from wmlab.streams.answers.step_curves import Spread, lengths_ms
 
 CAP = 60
 
@@ -63,11 +63,6 @@ def test_constant_values_have_a_median_by_time() -> None:
     assert Spread.of([5, 9, 7], [5, 9, 7], [0, 0, 0]).median == 7
 
 
-def test_means_and_times_are_those_of_the_intervals() -> None:
+def test_a_row_holds_until_the_next_one() -> None:
     assert lengths_ms([3, 3, 10]) == [0, 7, 0]
     assert lengths_ms([]) == []
-    assert mean_of([10, 20, None], [30, 10, 99]) == 13
-    assert mean_of([10, 20], [0, 0]) == 15
-    assert how_long([5_000, 0], [True, True]) == "for 5.0 s"
-    assert how_long([5_000, 0], [False, True]) == "in 1 row"
-    assert how_long([5_000, 0], [False, False]) == ""

@@ -24,10 +24,26 @@ def test_the_smallest_bound_is_known_where_all_are() -> None:
     assert chart.data["at_ms"] == [0, 1_000, 3_000, 5_000]
     assert chart.data["aligned"] == [None, 0, 500, 1_000]
     assert chart.data["apart_ms"] == [None, 500, 3_500, 3_000]
-    assert chart.sentence == (
-        "The watermarks of 2 streams were all known for 4.0 s. That of a was the smallest one for 2.0 s. "
-        "They were 2.0 s apart on average, and 3.5 s at most, at 3.0 s."
-    )
+    assert chart.facts == {
+        "compared for": 4_000,
+        "apart at most": 3_500,
+        "behind": "a",
+        "behind for": 2_000,
+        "apart most at": 3_000,
+    }
+    assert chart.sentence == "a was behind for 2.0 s, and the bounds were 3.5 s apart at most."
+
+
+def test_two_of_three_that_are_known_are_compared_as_they_are_drawn() -> None:
+    """The third has its first bound when the second has caught up."""
+    rows = [(0, "a", 0), (0, "b", 0), (0, "c", None), (2_000, "a", 3_000), (9_000, "b", 3_000), (9_000, "c", 2_900)]
+    chart = wm.chart.alignment(table(*rows, (12_000, "c", 3_000)))
+    assert chart.data["apart_ms"] == [None, None, 100, 0]
+    assert chart.facts["compared for"] == 12_000
+    assert (chart.facts["behind"], chart.facts["behind for"]) == ("b", 7_000)
+    assert (chart.facts["apart at most"], chart.facts["apart most at"]) == (3_000, 2_000)
+    behind = chart.scene.panels[1].layers
+    assert max(y for layer in behind for _, y in points(layer) if y is not None) == chart.facts["apart at most"]
 
 
 def test_of_several_readers_the_one_that_is_behind_counts() -> None:
@@ -63,12 +79,10 @@ def test_the_readers_of_a_recording_are_drawn_with_what_happened() -> None:
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ChartError, match="two to four values of 'stream'; the table has 1"):
         wm.chart.alignment(TWO[TWO.stream == "a"])
-    with pytest.raises(ChartError, match="a and b are never all known at once"):
+    with pytest.raises(ChartError, match="No two of the lower bounds of a and b are ever known at once"):
         wm.chart.alignment(table((0, "a", 1), (0, "b", None), (1_000, "b", None)))
     same = wm.chart.alignment(table((0, "a", 5), (0, "b", 5), (1_000, "a", 6), (1_000, "b", 6)))
-    assert same.sentence == (
-        "The watermarks of 2 streams were all known for 1.0 s, and they were the same all the time."
-    )
+    assert same.sentence == "The bounds were never apart."
     assert len(same.scene.panels) == 1, "none is ever behind"
 
 
@@ -89,7 +103,7 @@ def test_streams_of_two_epochs_have_no_time_in_common() -> None:
     with pytest.warns(TimesApartWarning, match="orders and deliveries, which group readers reads together"):
         run = scenario.record()
     chart = wm.chart.alignment(run)
-    assert "That of orders was the smallest one" in chart.sentence
+    assert chart.facts["behind"] == "orders"
     known = [row for row, apart in enumerate(chart.data["apart_ms"]) if apart is not None]
     assert known
     assert all(chart.data["aligned"][row] < a_day <= chart.data["lower of deliveries"][row] for row in known)

@@ -23,10 +23,9 @@ import pytest
 from tests.core.charts.layers import layers_of, points, stretches, tick_labels
 from tests.streams.charts.recordings import Remote, all_charts, frame
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.plotly import draw_heading
 from wmlab.core.charts.scene import Steps
 from wmlab.core.errors import ChartError
-from wmlab.streams.answers.bounds_table import UPPER_BOUND, Incident, bounds_sentences, upper_bound_sentences
+from wmlab.streams.answers.bounds_table import Incident, bounds_head
 from wmlab.streams.charts.bounds import CAP, read_bounds, time_bounds
 
 Bounds = Callable[..., pd.DataFrame]
@@ -173,100 +172,49 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
     assert remedy in caught.value.remedy
 
 
-def sentence(frame: pd.DataFrame) -> str:
-    return bounds_sentences(read_bounds(frame))
-
-
-def folded(frame: pd.DataFrame) -> str:
-    return upper_bound_sentences(read_bounds(frame))
-
-
-def test_a_stop_that_is_longer_than_the_usual_step_has_its_interval(bounds: Bounds, incidents: list[Any]) -> None:
-    assert sentence(bounds(incidents=incidents)) == (
-        "The watermark that group billing knew rose from 1.0 s to 58.0 s, and was unknown for 3.0 s. "
-        "It stopped for 23.0 s, from 32.0 s to 55.0 s. It was safe wherever that can be checked, on average 5.9 s "
-        "behind the perfect watermark."
-    )
-    dates = "It stopped for 23.0 s, from Jan 3, 14:00:32 to Jan 3, 14:00:55."
-    assert dates in sentence(bounds(start_ms=JAN_3_2014))
-
-
-def test_what_there_is_to_say_of_the_upper_bound_is_folded(bounds: Bounds) -> None:
-    chart = time_bounds(bounds())
-    assert chart.scene.folded == {
-        UPPER_BOUND: (
-            "It is the latest time that a writer had noted ahead of the reader. It is a hint: it says nothing certain "
-            "about events. It was unknown for 1.0 s. It is known only while a watermark is ahead of the reader."
-        )
+def test_the_headline_has_the_longest_stop_and_the_facts_the_rest(bounds: Bounds, incidents: list[Any]) -> None:
+    head = bounds_head(read_bounds(bounds(incidents=incidents)))
+    assert head.headline == "The lower bound at the position of billing stood still for 23.0 s from 32.0 s."
+    assert head.facts == {
+        "bound": "The lower bound at the position of billing",
+        "first": 1_000,
+        "last": 58_000,
+        "unknown for": 3_000,
+        "upper bound for": 59_000,
+        "above perfect for": 0,
+        "above perfect by": 0,
+        "longest stop": 23_000,
+        "at": 30_000,
+        "from": 32_000,
+        "to": 55_000,
     }
-    assert draw_heading(chart.scene).endswith("of the reader.</details>")
-    assert "It was never known here." in folded(bounds(upper=pd.NA))
-    assert "It was unknown in 1 row." in folded(at_times([0, 1_000, 1_000], [0, 5_000, None]))
-    assert folded(frame([0, 1_000], [20_000, 5_000])).endswith("It was below the perfect watermark for 1.0 s.")
+    assert bounds_head(read_bounds(bounds(start_ms=JAN_3_2014))).headline.endswith("from 2014-01-03 14:00:32 UTC.")
 
 
-def test_an_ordinary_step_is_no_stop() -> None:
-    """A bound that rises with each cycle of 10 s, one of them late by half a period."""
-    asked: list[int] = []
-    at_ms = [0, 10_000, 20_000, 35_000, 45_000, 55_000]
-    table = read_bounds(at_times(at_ms, [1, 2, 3, 4, 5, 6]))
-    text = bounds_sentences(table, lambda *span_ms: asked.extend(span_ms) or "w2 was down")
-    assert text == "The watermark (lower bound) rose from 1 ms to 6 ms. It never stopped for longer than 15.0 s."
-    assert not asked
-
-
-def test_the_cause_of_the_longest_stop_stands_after_its_interval(bounds: Bounds) -> None:
+def test_who_held_the_bound_is_asked_for_the_longest_stop_alone(bounds: Bounds) -> None:
     asked: list[tuple[int, int]] = []
 
-    def cause_words(from_ms: int, to_ms: int) -> str:
+    def held(from_ms: int, to_ms: int) -> tuple[str, ...]:
         asked.append((from_ms, to_ms))
-        return "w2 was down"
+        return ("w2", "w3")
 
-    table = read_bounds(bounds())
-    assert "It stopped for 23.0 s, from 32.0 s to 55.0 s: w2 was down." in bounds_sentences(table, cause_words)
+    head = bounds_head(read_bounds(bounds()), held)
+    assert head.headline.endswith("stood still for 23.0 s from 32.0 s, held by w2 and w3.")
+    assert head.facts["held by"] == ("w2", "w3")
     assert asked == [(32_000, 55_000)]
 
 
 @pytest.mark.parametrize(
-    ("lower", "perfect", "text"),
+    ("lower", "perfect", "headline"),
     [
-        (
-            [0, 1_000, 2_000, 3_000],
-            None,
-            "The watermark (lower bound) rose from 0 s to 3.0 s. It never stopped for longer than 1.0 s.",
-        ),
-        ([1, 2, 3, 3, 3, 3], None, "rose from 1 ms to 3 ms. It stopped for 3.0 s, from 2.0 s to the end at 5.0 s."),
-        (
-            [0, 2_000, 3_000, 4_000],
-            [1_000, 1_000, 2_900, 9_000],
-            "It was unsafe for 2.0 s of 3.0 s, from 1.0 s on: above the perfect watermark by up to 1.0 s.",
-        ),
-        (
-            [5_000, 4_000, 6_000],
-            None,
-            "went back once between 5.0 s and 6.0 s. It never stopped for longer than 1.0 s.",
-        ),
-        (
-            [5],
-            [9],
-            "The watermark (lower bound) is 5 ms at 0 s. It was safe wherever that can be checked, on average 4 ms "
-            "behind the perfect watermark.",
-        ),
-        (
-            [5, 5],
-            [5, 5],
-            "The watermark (lower bound) stayed at 5 ms. It stopped for 1.0 s, from 0 s to the end at 1.0 s. It was "
-            "safe all the time, at the perfect watermark.",
-        ),
-        ([0, 0], [1, 9], "on average 1 ms behind the perfect watermark."),
-        ([0, 0, 0], [1, 2, 9], "on average 2 ms behind the perfect watermark."),
-        ([None, None], [5, 5], "The watermark (lower bound) was never known."),
+        ([0, 1_000, 2_000, 3_000], None, "The lower bound stood still for 1.0 s from 0 s."),
+        ([1, 2, 3, 3, 3, 3], None, "The lower bound stood still for 3.0 s from 2.0 s."),
+        ([5], [9], "The lower bound is 5 ms."),
+        ([None, None], [5, 5], "The lower bound is unknown all the time."),
     ],
 )
-def test_small_tables_are_described_in_whole_sentences(
-    lower: list[int | None], perfect: list[int | None] | None, text: str
-) -> None:
-    assert sentence(frame(lower, perfect)).endswith(text)
+def test_a_small_table_has_a_headline(lower: list[int | None], perfect: list[int | None] | None, headline: str) -> None:
+    assert bounds_head(read_bounds(frame(lower, perfect))).headline == headline
 
 
 def at_times(at_ms: list[int], lower: list[int | None], perfect: list[int | None] | None = None) -> pd.DataFrame:
@@ -274,37 +222,16 @@ def at_times(at_ms: list[int], lower: list[int | None], perfect: list[int | None
     return rows.assign(at_ms=at_ms, upper=rows["upper"].mask(rows["lower"].isna()))
 
 
-def test_how_often_a_row_was_written_changes_no_number() -> None:
+def test_how_often_a_row_was_written_changes_no_fact() -> None:
     """The same curve with a row at each change, and with a row every 100 ms."""
     at_ms, lower, perfect = [0, 4_000, 5_000, 60_000], [None, 2_000, 4_000, 4_000], [3_000, 3_000, 3_500, 3_500]
-    few = sentence(at_times(at_ms, lower, perfect))
-    assert few == (
-        "The watermark (lower bound) rose from 2.0 s to 4.0 s, and was unknown for 4.0 s. It stopped for 55.0 s, from "
-        "5.0 s to the end at 60.0 s. It was unsafe for 55.0 s of 56.0 s, from 5.0 s on: above the perfect watermark by "
-        "up to 500 ms."
-    )
+    few = bounds_head(read_bounds(at_times(at_ms, lower, perfect))).facts
+    assert few["unknown for"] == 4_000
+    assert (few["above perfect for"], few["above perfect by"]) == (55_000, 500)
     times = [*range(0, 60_000, 100), 60_000]
     last = [max(n for n, at in enumerate(at_ms) if at <= time) for time in times]
-    assert sentence(at_times(times, [lower[n] for n in last], [perfect[n] for n in last])) == few
-
-
-def test_a_mean_is_one_over_time() -> None:
-    """1 s behind for 9 s, and 101 s behind for one."""
-    behind = sentence(at_times([0, 9_000, 10_000], [0, 1, 2], [1_000, 101_001, 101_001]))
-    assert "It was safe all the time, on average 11.0 s behind the perfect watermark." in behind
-
-
-def test_what_holds_for_no_time_is_counted_in_rows() -> None:
-    last = sentence(at_times([0, 1_000, 1_000], [0, 5_000, None], [1, 2, 3]))
-    assert "It was unsafe in 1 row of 2, from 1.0 s on" in last
-    assert "and was unknown in 1 row." in last
-
-
-def test_what_is_marked_of_many_stretches_is_said() -> None:
-    lower: list[int | None] = [4, 0] * 100
-    chart = time_bounds(frame(lower, [2] * 200))
-    assert "Drawn are 60 of 100 stretches that are not safe, the first." in " ".join(chart.scene.subtitle.split())
-    assert len(layers_of(chart, 0)["not safe"].xs) == 60
+    table = at_times(times, [lower[n] for n in last], [perfect[n] for n in last])
+    assert {**bounds_head(read_bounds(table)).facts, "upper bound for": 0} == {**few, "upper bound for": 0}
 
 
 IN_ANOTHER_PROCESS = """
@@ -327,7 +254,7 @@ def test_the_bundle_is_the_same_in_every_process() -> None:
 
 def test_curves_are_steps_with_gaps_and_below_them_is_the_distance_from_the_perfect_watermark(bounds: Bounds) -> None:
     curves, _, below = (layers_of(time_bounds(bounds()), panel) for panel in range(3))
-    lower, upper = curves["lower bound"], curves["upper bound"]
+    lower, upper = curves["lower bound at the position"], curves["upper bound at the position"]
     assert [(type(curve), curve.role) for curve in (lower, upper)] == [(Steps, "lower"), (Steps, "upper")]
     assert list(lower.ys[:4]) == [None, None, None, 1_000]
     assert points(upper)[-3:] == [(58_000, 59_000), (59_000, None), (60_000, None)]
@@ -348,17 +275,17 @@ def test_without_perfect_watermark_or_common_clock_there_is_one_panel(bounds: Bo
     frame = bounds(start_ms=JAN_3_2014).drop(columns="perfect_watermark")
     chart = time_bounds(frame.assign(at_ms=frame["at_ms"] - JAN_3_2014))
     assert len(chart.scene.panels) == 2
-    assert set(layers_of(chart, 1)) == {"lower unknown", "upper known"}
+    assert set(layers_of(chart, 1)) == {"no lower bound", "an upper bound"}
     assert chart.scene.panels[0].up.instants
     assert chart.scene.panels[0].up.title == "event time (UTC, 2014)"
-    assert chart.scene.across.title == "reader's clock (s)"
+    assert chart.scene.across.title == "clock (s)"
 
 
 def test_happenings_are_marked_and_labelled_at_their_own_time(bounds: Bounds, incidents: list[Any]) -> None:
     chart = time_bounds(bounds(stream="a<b & c", incidents=incidents))
     marked = [(rule.x, rule.label) for rule in chart.scene.rules]
     assert marked == [(20_000, "scale 0@0 → 2@1, 3@1"), (30_000, "w2 crashes"), (55_000, "w2 restarts")]
-    assert chart.scene.title == "What time has reader group “billing” reached in stream “a<b & c”?"
+    assert chart.scene.title == "Which time bounds does a<b & c have at the position of billing?"
     assert chart.scene.subtitle == chart.sentence
 
 
@@ -366,25 +293,21 @@ def test_the_unknown_is_drawn_as_unknown(bounds: Bounds) -> None:
     chart = time_bounds(bounds())
     strip = layers_of(chart, 1)
     exceptions = {name: stretches(blocks) for name, blocks in strip.items()}
-    assert exceptions == {"lower unknown": [(0, 3_000)], "upper known": [(0, 59_000)]}
-    assert tick_labels(chart.scene.panels[1].up) == ["lower unknown", "upper known"]
+    assert exceptions == {"no lower bound": [(0, 3_000)], "an upper bound": [(0, 59_000)]}
+    assert tick_labels(chart.scene.panels[1].up) == ["no lower bound", "an upper bound"]
     never = time_bounds(bounds(upper=pd.NA))
-    assert tick_labels(never.scene.panels[1].up) == ["lower unknown"], "a bar from end to end would say nothing"
-    assert "upper bound" not in {layer.name for layer in never.scene.legend}
-    assert (
-        sentence(bounds(lower=pd.NA, upper=pd.NA))
-        == "The watermark that group billing knew was never known, and neither was an upper bound."
-    )
+    assert tick_labels(never.scene.panels[1].up) == ["no lower bound"], "a bar from end to end would say nothing"
+    assert not [layer.name for layer in never.scene.legend if layer.name.startswith("upper bound")]
     nothing = time_bounds(bounds(lower=pd.NA, upper=pd.NA, perfect_watermark=pd.NA))
     assert nothing.scene.panels[0].note == "no bound is known"
 
 
-def test_a_bound_that_is_not_safe_is_marked_where_it_begins(bounds: Bounds) -> None:
+def test_how_long_a_bound_is_above_the_perfect_watermark_is_drawn(bounds: Bounds) -> None:
     frame = bounds()
     frame.loc[40:43, "lower"] = frame["perfect_watermark"] + 200
-    marked = layers_of(time_bounds(frame), 0)["not safe"]
-    assert points(marked) == [(40_000, 39_700)]
-    assert marked.legend
+    chart = time_bounds(frame)
+    assert stretches(layers_of(chart, 1)["above perfect"]) == [(40_000, 44_000)]
+    assert (chart.facts["above perfect for"], chart.facts["above perfect by"]) == (4_000, 200)
 
 
 def test_a_long_run_is_thinned_in_the_picture_and_whole_in_the_data() -> None:
@@ -398,15 +321,15 @@ def test_a_long_run_is_thinned_in_the_picture_and_whole_in_the_data() -> None:
     assert max(y for y in curves["lower bound"].ys if y is not None) == 40_000
     assert all(len(curve.xs) <= CAP for name, curve in curves.items() if name.endswith(" bound"))
     assert len(chart.data["lower"]) == rows
-    assert re.search(r"Drawn are [\d]+ of 20 000 rows\.", chart.scene.subtitle)
+    assert re.search(r"Drawn are [\d]+ of 20 000 rows\.", chart.scene.note)
     assert "Drawn" not in chart.sentence
-    assert stretches(layers_of(chart, 1)["lower unknown"]) == [(7_001, 7_003)], "what is unknown is not thinned"
+    assert stretches(layers_of(chart, 1)["no lower bound"]) == [(7_001, 7_003)], "what is unknown is not thinned"
     assert len(json.dumps(chart._repr_mimebundle_())) < 250_000
 
 
 def test_a_single_position_is_a_point(bounds: Bounds) -> None:
     chart = time_bounds(bounds()[20:21])
-    assert points(layers_of(chart, 0)["lower bound"]) == [(20_000, 18_000)]
+    assert points(layers_of(chart, 0)["lower bound at the position"]) == [(20_000, 18_000)]
     assert chart.svg.count("<circle") == 5
 
 
@@ -429,8 +352,10 @@ SAVED: dict[str, Callable[[Chart, bytes], bool]] = {
     "svg": lambda chart, picture: picture == chart.svg.encode(),
     "SVG": lambda chart, picture: picture == chart.svg.encode(),
     "png": lambda chart, png: png.startswith(b"\x89PNG\r\n\x1a\n") and is_twice_the_size_of(chart, png),
-    "json": lambda chart, text: json.loads(text) == {"sentence": chart.sentence, "data": chart.data},
-    "txt": lambda chart, text: text.decode() == f"{chart.sentence}\n",
+    "json": lambda chart, text: (
+        json.loads(text) == {"sentence": chart.sentence, "facts": chart.facts.to_dict(), "data": chart.data}
+    ),
+    "txt": lambda chart, text: text.decode() == f"{chart.sentence}\n\n{chart.facts!r}\n",
 }
 
 

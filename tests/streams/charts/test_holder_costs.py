@@ -49,7 +49,7 @@ def test_only_the_most_expensive_are_drawn_of_many() -> None:
     chart = holder_costs(many)
     assert len(layers_of(chart)["lagging"].boxes) == 12
     assert len(chart.data["who"]) == 20
-    assert "Drawn are 12 of 20 causes, those with the largest cost." in chart.scene.subtitle
+    assert chart.scene.note == "Drawn are 12 of 20 causes, those with the largest cost."
 
 
 def test_a_run_without_cost_says_so() -> None:

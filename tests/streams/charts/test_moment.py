@@ -175,7 +175,7 @@ def test_of_many_writers_those_furthest_behind_have_a_lane() -> None:
     marks = [mark(f"w{n:02}", at_ms - 100 * n, at_ms) for n in range(20) for at_ms in (5_000, 10_000)]
     chart = wm.chart.moment(written(writer_marks=marks), 10_000)
     assert [words.split()[1] for words in lane_words(chart)[:-1]] == [f"w{n}" for n in range(12, 20)]
-    assert chart.scene.subtitle.endswith(" Drawn are 8 of 20 writers and readers, those furthest behind.")
+    assert chart.scene.note == "Drawn are 8 of 20 writers and readers, those furthest behind."
     assert len([row for row in chart.data["what"] if row == "noted"]) == 20
 
 

@@ -10,7 +10,7 @@ import wmlab as wm
 from tests.core.charts.layers import layers_of_kind
 from wmlab.core.charts.scene import Blocks
 from wmlab.core.errors import ChartError
-from wmlab.streams.answers.alignment import TimesOfReaders, map_sentences
+from wmlab.streams.answers.alignment import TimesOfReaders, map_head
 from wmlab.streams.recording import StreamRecording
 
 
@@ -68,7 +68,7 @@ def test_the_time_of_a_dead_reader_is_that_of_the_group_until_its_segments_are_t
     assert ahead > stopped == least
     ahead, gone, least = at[20_000]
     assert (ahead, gone) == (least, None)
-    assert "it was the one that readers-1 had passed, which was behind" in chart.sentence
+    assert chart.sentence.startswith("The least time in the map was that of readers-1 for ")
 
 
 def test_the_lanes_have_the_segments_of_each_reader() -> None:
@@ -95,8 +95,7 @@ def test_readers_that_pass_a_watermark_together_are_behind_for_no_time() -> None
         TimesOfReaders(2_000, {"a": 200, "b": 200}, 200),
         TimesOfReaders(5_000, {"a": 200, "b": 200}, 200),
     ]
-    assert map_sentences("g", rows) == "Group g knew a watermark for 4.0 s. All its readers had passed the same one."
+    assert map_head(rows).headline == "All readers in the map had passed the same watermark."
     rows[2:3] = [TimesOfReaders(3_000, {"a": 200, "b": 200}, 200)]
-    assert map_sentences("g", rows) == (
-        "Group g knew a watermark for 4.0 s. For 1.0 s of that it was the one that b had passed, which was behind."
-    )
+    assert map_head(rows).headline == "The least time in the map was that of b for 1.0 s."
+    assert map_head(rows).facts == {"least time for": 4_000, "least of": "b", "least for": 1_000}

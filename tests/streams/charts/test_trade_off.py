@@ -31,11 +31,9 @@ def test_a_sweep_is_a_dot_for_every_run_and_a_line_through_the_medians() -> None
     assert (line.xs, line.ys) == ([0, 1], [1_000, 3_200])
     assert sorted(zip(dots.xs, dots.ys, strict=True)) == [(0, 900), (0, 1_000), (0, 1_100), (1, 3_000), (1, 3_400)]
     assert [round(share, 6) for share in late.layers[0].ys] == [1.0, 0.0]
-    assert chart.sentence == (
-        "From a timeout of 1 s to 4 s the mean lag of the watermark goes from 1.0 s to 3.2 s in the median run. "
-        "Its late events go from 1% to none. The first value at which no run has any is 4 s."
-    )
-    assert "Drawn are 5 of 6 runs, those with a lag." in chart.scene.subtitle
+    assert chart.sentence == "From a timeout of 1 s to 4 s the lag goes from 1.0 s to 3.2 s."
+    assert chart.facts["without late events"] == "4 s"
+    assert chart.scene.note == "Drawn are 5 of 6 runs, those with a lag."
     assert [tick.label for tick in chart.scene.across.ticks(6)] == ["1 s", "4 s"]
 
 
@@ -78,10 +76,10 @@ def test_a_replay_names_the_configuration_with_the_least_lag_and_no_late_event()
     chart = wm.chart.replay(table, recording())
     assert chart.data["config"] == ["hasty", "good", "slow"]
     assert chart.data["late_share"] == [0.25, 0.0, 0.0]
-    assert chart.sentence == (
-        "The watermarks of good make no event late, at a mean lag of 1.1 s. "
-        "Those of hasty lag 310 ms, and make 25% of the events late."
-    )
+    assert chart.sentence == ("Of the configurations with the fewest late events good has the least mean lag, 1.1 s.")
+    assert chart.facts["configurations"] == ("hasty", "good", "slow")
+    assert chart.facts["late events"] == (0.25, 0.0, 0.0)
+    assert chart.facts["mean lag"] == tuple(chart.data["lag_ms"])
     with pytest.raises(ChartError, match="No configuration gave a watermark"):
         wm.chart.replay(table[:0], recording())
 
@@ -96,14 +94,15 @@ def test_a_replay_knows_no_bound_from_an_end_of_known_time_on() -> None:
 def test_a_replay_of_one_stream_before_1970() -> None:
     early = [(bound[0] - 10**6, bound[1] - 10**6) for bound in ((1_500, 900), (2_500, 1_900), (3_500, 2_900))]
     table = pd.DataFrame(marks("good", *early))
-    sentence = wm.chart.replay(table, recording(since_ms=-(10**6))).sentence
-    assert sentence == "The watermarks of good make no event late, at a mean lag of 1.1 s, the least of all."
+    facts = wm.chart.replay(table, recording(since_ms=-(10**6))).facts
+    assert (facts["best"], facts["late events"]) == ("good", 0.0)
     with pytest.raises(ChartError, match="the table has 2: s, t"):
         wm.chart.replay(pd.concat([table, table.assign(stream="t")]), recording())
 
 
-@pytest.mark.parametrize(("from_ms", "share"), [(3_500, "25%"), (500, "100%")])
-def test_a_replay_in_which_all_are_late_names_the_fewest(from_ms: int, share: str) -> None:
+@pytest.mark.parametrize(("from_ms", "share"), [(3_500, 0.25), (500, 1.0)])
+def test_a_replay_in_which_all_are_late_names_the_fewest(from_ms: int, share: float) -> None:
     table = pd.DataFrame(marks("a", (500, 5_000)) + marks("b", (from_ms, 4_500)))
-    words = f"The watermarks of every configuration make events late. The fewest, {share}, are late with "
-    assert wm.chart.replay(table, recording()).sentence.startswith(words)
+    facts = wm.chart.replay(table, recording()).facts
+    shares = dict(zip(facts["configurations"], facts["late events"], strict=True))
+    assert shares[facts["best"]] == share == min(shares.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,10 +20,11 @@ from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg, svg_for_page
 from wmlab.core.charts.theme import PAGE_STYLE, themed
 from wmlab.core.errors import ChartError, unknown_attribute
+from wmlab.core.facts import NO_FACTS, Facts
 from wmlab.core.files import as_path, write
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
-from wmlab.core.words import grouped, joined, listed, shown
+from wmlab.core.words import grouped, listed, shown
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -240,14 +241,16 @@ Nothing offers to upload a chart: its data stay on the machine."""
 class Chart:
     """An answer as a picture.
 
-    `sentence` states the answer, `data` contains the drawn values as plain lists (before any thinning), and `scene`
-    describes the drawing. Nothing is drawn before it is needed: `figure()` returns the interactive picture, and `svg`
-    the still one, which viewers without plotly show, such as GitHub.
+    `sentence` states the answer in one line, `facts` has what it is made of and more, `data` contains the drawn values
+    as plain lists (before any thinning), and `scene` describes the drawing. Nothing is drawn before it is needed:
+    `figure()` returns the interactive picture, and `svg` the still one, which viewers without plotly show, such as
+    GitHub.
     """
 
     sentence: str
     data: dict[str, list[Any]]
     scene: Scene
+    facts: Facts = field(default_factory=lambda: NO_FACTS)
 
     if not TYPE_CHECKING:
         __getattr__ = unknown_attribute
@@ -286,7 +289,7 @@ class Chart:
         }
 
     def _ipython_display_(self) -> None:
-        """Question and answer, and the picture below them."""
+        """Question, answer and folded facts, and the picture below them."""
         self.show_heading()
         self.show_picture()
 
@@ -294,7 +297,7 @@ class Chart:
         """Show question and answer in a notebook, as HTML that wraps in wide and in narrow outputs."""
         from wmlab.core.charts.plotly import draw_heading  # plotly takes half a second to load
 
-        _publish({"text/html": draw_heading(self.scene), "text/plain": self.scene.title})
+        _publish({"text/html": draw_heading(self.scene, self.facts), "text/plain": self.scene.title})
 
     def show_picture(self) -> None:
         """Show the picture in a notebook."""
@@ -304,8 +307,8 @@ class Chart:
         """Write the chart and return its path; the suffix decides the format.
 
         `.html`: the interactive picture, on its own and offline; `.svg`: the still one; `.png`: the same in light
-        colours at twice its size; `.json`: sentence and data; `.txt`: the sentence. Raises `ChartError` for any other
-        suffix.
+        colours at twice its size; `.json`: sentence, facts and data; `.txt`: the sentence and the facts. Raises
+        `ChartError` for any other suffix.
         """
         return save_as(path, "chart", self, _WRITERS)
 
@@ -314,15 +317,16 @@ def chart_of(
     sentence: str,
     data: dict[str, list[Any]],
     *,
+    facts: Facts = NO_FACTS,
     title: str,
     note: str = "",
     across: AnyAxis,
     panels: Sequence[Panel],
     rules: Sequence[Rule] = (),
 ) -> Chart:
-    """A chart whose picture has under its title the sentence, and the note on what of it is drawn."""
-    scene = Scene(title=title, subtitle=joined(sentence, note), across=across, panels=panels, rules=rules)
-    return Chart(sentence=sentence, data=data, scene=scene)
+    """A chart whose picture has under its title the sentence; `note` says which part of what there is is drawn."""
+    scene = Scene(title=title, subtitle=sentence, note=note, across=across, panels=panels, rules=rules)
+    return Chart(sentence=sentence, data=data, scene=scene, facts=facts)
 
 
 def _publish(bundle: dict[str, Any]) -> None:
@@ -355,7 +359,7 @@ def _html(chart: Chart) -> bytes:
     page: str = to_html(figure, include_plotlyjs=True, config=config, div_id="wmlab-chart", validate=False)
     return (
         page.replace("<head>", f"<head>{PAGE_STYLE}", 1)
-        .replace("<body>", f"<body>{draw_heading(chart.scene)}", 1)
+        .replace("<body>", f"<body>{draw_heading(chart.scene, chart.facts)}", 1)
         .encode()
     )
 
@@ -365,8 +369,13 @@ def _png(chart: Chart) -> bytes:
 
 
 def _json(chart: Chart) -> bytes:
-    text = json.dumps({"sentence": chart.sentence, "data": chart.data}, ensure_ascii=False, indent=1)
-    return f"{text}\n".encode()
+    whole = {"sentence": chart.sentence, "facts": chart.facts.to_dict(), "data": chart.data}
+    return f"{json.dumps(whole, ensure_ascii=False, indent=1)}\n".encode()
+
+
+def _text(chart: Chart) -> bytes:
+    facts = f"\n{chart.facts!r}\n" if chart.facts else ""
+    return f"{chart.sentence}\n{facts}".encode()
 
 
 _WRITERS: dict[str, Callable[[Chart], bytes]] = {
@@ -374,7 +383,7 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
     ".svg": lambda chart: chart.svg.encode(),
     ".png": _png,
     ".json": _json,
-    ".txt": lambda chart: f"{chart.sentence}\n".encode(),
+    ".txt": _text,
 }
 
 

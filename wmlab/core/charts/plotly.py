@@ -39,6 +39,7 @@ from wmlab.core.charts.style import (
     RuleLabels,
     glued,
 )
+from wmlab.core.facts import Facts, folded_facts
 from wmlab.core.words import MINUTE_MS, clock_words
 
 _GRID: Final = "rgba(127,127,127,0.25)"
@@ -121,18 +122,18 @@ class _Frame:
         return round(height / self.top, 6)
 
 
-def draw_heading(scene: Scene) -> str:
-    """Question and answer as HTML, which wraps where it stands: above a figure without them."""
+def draw_heading(scene: Scene, facts: Facts) -> str:
+    """Question and answer as HTML, which wraps where it stands, above a figure without them; the facts are folded.
+
+    Below the facts stands what the picture leaves out.
+    """
     style = f"font-family:{escape(FONT)};margin:0 0 4px;max-width:{_HEADING_PX}px;"
     paragraph = f"<p style='{style}"
     title = f"{paragraph}font-size:{TITLE_PX}px'><b>{escape(glued(scene.title))}</b></p>"
-    answer = scene.answer(_arrange(scene, headed=False).labels)
-    folded = "".join(
-        f"<details style='{style}font-size:{TEXT_PX}px'><summary>{escape(question)}</summary>{escape(glued(text))}"
-        "</details>"
-        for question, text in scene.folded.items()
-    )
-    return f"{title}{paragraph}font-size:{TEXT_PX}px'>{escape(glued(answer))}</p>{folded}"
+    answer = f"{paragraph}font-size:{TEXT_PX}px'>{escape(glued(scene.subtitle))}</p>"
+    left_out = scene.left_out(_arrange(scene, headed=False).labels)
+    below = f"<p style='margin:4px 0'>{escape(glued(left_out))}</p>" if left_out else ""
+    return f"{title}{answer}<div style='{style}font-size:{TEXT_PX}px'>{folded_facts(facts, below)}</div>"
 
 
 def draw_plotly(scene: Scene, *, headed: bool = True) -> go.Figure:
@@ -165,7 +166,7 @@ def _arrange(scene: Scene, *, headed: bool) -> _Frame:
         top=labels_top + labels.rows * _LEVEL if labels.rows else top,
         labels=labels,
         title=scene.title_lines(width=_READABLE_WIDTH - _BUTTONS_PX) if headed else [],
-        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH - _BUTTONS_PX) if headed else [],
+        head=scene.subtitle_lines(width=_READABLE_WIDTH - _BUTTONS_PX) if headed else [],
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Final, Literal, TypeVar
 
@@ -390,8 +390,8 @@ class Rule:
 class Scene:
     """A whole picture: question, answer, the x axis, the panels from top to bottom, and the rules across them.
 
-    Rules beyond the ends of the x axis are left out. With `together` a hover box shows all values at one x. `folded`
-    are further questions with their answers, which a page shows when a reader opens them, and a still picture not.
+    Rules beyond the ends of the x axis are left out. With `together` a hover box shows all values at one x. `note` says
+    which part of what there is is drawn; a page shows it when a reader opens the facts.
     """
 
     title: str
@@ -400,7 +400,7 @@ class Scene:
     panels: Sequence[Panel]
     rules: Sequence[Rule] = ()
     together: bool = False
-    folded: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
     def __post_init__(self) -> None:
         the_flag(self.together, "together", ChartError)
@@ -492,14 +492,14 @@ class Scene:
         """The title, which is bold, in lines."""
         return wrap(self.title, width=width / BOLD, size=TITLE_PX)
 
-    def answer(self, labels: RuleLabels) -> str:
-        """The subtitle, what lies beyond an axis, and how many rules have no room for their label."""
+    def left_out(self, labels: RuleLabels) -> str:
+        """What the picture does not show: rows, what lies beyond an axis, and labels of rules without room."""
         note = f"Without a label: {labels.missing} of {len(self.rules)} incidents." if labels.missing else ""
-        return joined(self.subtitle, self.beyond, note)
+        return joined(self.note, self.beyond, note)
 
-    def subtitle_lines(self, labels: RuleLabels, *, width: float) -> list[str]:
-        """The answer in lines."""
-        return wrap(self.answer(labels), width=width, size=TEXT_PX)
+    def subtitle_lines(self, *, width: float) -> list[str]:
+        """The subtitle in lines."""
+        return wrap(self.subtitle, width=width, size=TEXT_PX)
 
 
 def legend_rows(entries: Sequence[Named], width: float, *, beside: float) -> list[list[tuple[float, Named]]]:

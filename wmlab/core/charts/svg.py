@@ -43,6 +43,7 @@ from wmlab.core.charts.style import (
     jupyter_style,
     text_width,
 )
+from wmlab.core.words import joined
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
 _WIDTH, _MARGIN = 900.0, 20.0
@@ -64,7 +65,7 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
     """
     plot, text_px = width - scene.left - scene.right, width - 2 * _MARGIN
     labels = scene.rule_labels(plot, gap=14, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
-    head = scene.subtitle_lines(labels, width=text_px) if headed else []
+    head = scene.subtitle_lines(width=text_px) if headed else []
     title = scene.title_lines(width=text_px) if headed else []
     head_top = (29.0 if headed else 10.0) + _TITLE_LINE * len(title)
     legend = legend_rows(scene.legend, text_px, beside=_SWATCH + 22)
@@ -82,7 +83,13 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
-    return document(width, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
+    return document(
+        width,
+        areas[-1].bottom + _AXIS,
+        title=scene.title,
+        desc=joined(scene.subtitle, scene.left_out(labels)),
+        parts=parts,
+    )
 
 
 def svg_for_page(scene: Scene) -> str:

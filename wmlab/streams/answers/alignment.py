@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from wmlab.core.charts.axis import time_words
 from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Facts, Head
+from wmlab.core.facts import Value as FactValue
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, listed, rounded
+from wmlab.core.words import listed
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.answers.history import StreamTables
 from wmlab.streams.answers.step_curves import lengths_ms
 
@@ -61,33 +63,31 @@ class Alignment:
         rows = zip(*self.lowers.values(), strict=True)
         return [[bound for bound in row if bound is not None] for row in rows]
 
-    def sentences(self, noun: str) -> str:
-        """Which one was behind for how long, and how far they were apart; `noun` says what has a bound.
+    def head(self) -> Head:
+        """Which one was behind for how long, and how far they were apart, while at least two were known.
 
-        Raises `ChartError` if they are never all known at once.
+        Raises `ChartError` if there never were two at once.
         """
-        known = [(row, length) for row, length in enumerate(lengths_ms(self.at_ms)) if self.apart_ms[row] is not None]
-        if not known:
+        lengths = lengths_ms(self.at_ms)
+        ends = {row: (min(known), max(known)) for row, known in enumerate(self._known) if len(known) > 1}
+        if not ends:
             raise ChartError(
-                f"The lower bounds of {listed([*self.lowers])} are never all known at once.",
+                f"No two of the lower bounds of {listed([*self.lowers])} are ever known at once.",
                 remedy="Ask recording.explain() what held them back, or keep the values whose bounds are known.",
             )
-        total_ms = sum(length for _, length in known)
         behind_ms = {
-            name: sum(length for row, length in known if self.apart_ms[row] and lower[row] == self.smallest[row])
+            name: sum(lengths[row] for row, (low, high) in ends.items() if lower[row] == low < high)
             for name, lower in self.lowers.items()
         }
-        widest = max((row for row, _ in known), key=lambda row: self.apart_ms[row] or 0)
-        text = f"The watermarks of {counted(len(self.lowers), noun)} were all known for {rounded(total_ms)}"
-        if not self.apart_ms[widest]:
-            return f"{text}, and they were the same all the time."
-        mean_ms = round(sum((self.apart_ms[row] or 0) * length for row, length in known) / max(total_ms, 1))
-        name, at = max(behind_ms, key=lambda each: behind_ms[each]), time_words(self.at_ms)(self.at_ms[widest])
-        most_ms = self.apart_ms[widest] or 0
-        return (
-            f"{text}. That of {name} was the smallest one for {rounded(behind_ms[name])}. "
-            f"They were {rounded(mean_ms)} apart on average, and {rounded(most_ms)} at most, at {at}."
-        )
+        widest = max(ends, key=lambda row: ends[row][1] - ends[row][0])
+        apart_ms = ends[widest][1] - ends[widest][0]
+        values: dict[str, FactValue] = {"compared for": sum(lengths[row] for row in ends), "apart at most": apart_ms}
+        template = "The bounds were never apart."
+        if apart_ms:
+            name = max(behind_ms, key=lambda each: behind_ms[each])
+            values |= {"behind": name, "behind for": behind_ms[name], "apart most at": self.at_ms[widest]}
+            template = "{behind} was behind for {behind for}, and the bounds were {apart at most} apart at most."
+        return Head(facts=Facts(HEAD_LABELS, values, clock_ms=self.at_ms[0]), templates=(template,))
 
 
 def smallest_of(curves: Sequence[BoundCurve]) -> BoundCurve:
@@ -155,20 +155,19 @@ def stretches_of(reader: str, states: Sequence[GroupSegments]) -> Iterator[tuple
             begin, before = at_ms, owned
 
 
-def map_sentences(group: str, rows: Sequence[TimesOfReaders]) -> str:
-    """Whose time was that of the group for how long."""
-    behind_ms: dict[str, int] = {}
+def map_head(rows: Sequence[TimesOfReaders]) -> Head:
+    """Whose time was the least one in the map of a group for how long, while another one was larger."""
+    least_ms: dict[str, int] = {}
     known_ms = 0
     for (_, entries, time), length in zip(rows, lengths_ms([row.at_ms for row in rows]), strict=True):
         behind = [reader for reader, passed in entries.items() if passed == time]
         known_ms += 0 if time is None else length
         if time is not None and len(behind) < len(entries):
-            behind_ms.update({reader: behind_ms.get(reader, 0) + length for reader in behind})
-    if not known_ms:
-        return f"Group {group} never knew a watermark: not every reader had passed one."
-    text = f"Group {group} knew a watermark for {rounded(known_ms)}."
-    if not any(behind_ms.values()):
-        # Readers that pass a watermark in the same millisecond are behind each other for no time.
-        return f"{text} All its readers had passed the same one."
-    reader = max(behind_ms, key=lambda name: behind_ms[name])
-    return f"{text} For {rounded(behind_ms[reader])} of that it was the one that {reader} had passed, which was behind."
+            least_ms.update({reader: least_ms.get(reader, 0) + length for reader in behind})
+    values: dict[str, FactValue] = {"least time for": known_ms}
+    template = "All readers in the map had passed the same watermark." if known_ms else "The map had no least time."
+    if any(least_ms.values()):  # else readers were behind each other for no time
+        reader = max(least_ms, key=lambda name: least_ms[name])
+        values |= {"least of": reader, "least for": least_ms[reader]}
+        template = "The least time in the map was that of {least of} for {least for}."
+    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))

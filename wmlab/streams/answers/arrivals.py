@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmlab.core.facts import Facts, Head
 from wmlab.core.invariants import TableRow
-from wmlab.core.words import counted, grouped, rounded
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,14 +49,11 @@ class Delays:
         return int(self.delay_ms[-1])
 
 
-def arrival_sentences(stream: str, delays: Delays, late: int) -> str:
-    """How many events of a stream came below a watermark that was given before, and how long events took."""
-    number = grouped(late) if late else "None"
-    half, most = rounded(delays.median_ms), rounded(delays.largest_ms)
-    return (
-        f"{number} of {counted(delays.count, 'event')} of {stream} arrived below a watermark that had been given "
-        f"before. Half arrived within {half} of their time, the slowest after {most}."
-    )
+def arrival_head(delays: Delays) -> Head:
+    """How long events took from their time to their arrival."""
+    values = {"events": delays.count, "median delay": delays.median_ms, "longest delay": delays.largest_ms}
+    template = "Half of the events arrived within {median delay} of their time, the slowest after {longest delay}."
+    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
 
 
 def extremes(parts: Iterable[pa.Table]) -> list[TableRow]:

@@ -1,26 +1,26 @@
-"""The bounds that one reader or group saw over its clock: how they moved and stopped, whether they were safe.
+"""The bounds at the position of a group, or those that a reader saw, over the clock, and what readers saw at polls.
 
-The lower bound says that no event with a smaller time is still to come; the perfect watermark is the smallest time
-that really was still to come. A lower bound above it is not safe. The upper bound is the largest time a writer had
-noted ahead of the reader; it is a hint and says nothing certain about events (pravega/pravega#4182).
+The bound at a position is what the log says there; nobody need have seen it. The lower bound says that no event with a
+smaller time is still to come, and the perfect watermark is the smallest time that really was still to come. The upper
+bound is the largest time that a writer had noted ahead of the position; it is a hint and says nothing certain about
+events (pravega/pravega#4182).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from statistics import median_low
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from wmlab.core.charts.axis import time_words
 from wmlab.core.charts.chart import incident_words
 from wmlab.core.charts.scene import ConstantSpan, Value, constant_spans, minus
-from wmlab.core.words import grouped, joined, rounded
-from wmlab.streams.answers.step_curves import how_long, lengths_ms, mean_of, time_of
+from wmlab.core.facts import Facts, Head
+from wmlab.core.facts import Value as FactValue
+from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.lag import SeenWindows
+from wmlab.streams.answers.longest_stop import HeldBy, stop_facts
+from wmlab.streams.answers.step_curves import lengths_ms, time_of
 
-CauseWords = Callable[[int, int], str]
-"""What held the curve from one moment to another (clock, ms), as a clause; "" if it is not known."""
 _VERBS: Final = {
     "crash": "crashes",
     "restart": "restarts",
@@ -31,8 +31,6 @@ _VERBS: Final = {
     "shut_down": "shuts down",
     "upgrade": "runs with another client",
 }
-_NOTABLE: Final = 3
-"""A stop is worth a sentence if it is so many times as long as the usual step."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,10 +55,10 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundsTable:
-    """The bounds that one reader or group saw, ascending by `at_ms`; None is unknown.
+    """The bounds at the position of a group, or those that one reader saw, ascending by `at_ms`; None is unknown.
 
-    `perfect_watermark` and `upper_later` are None as a whole if the table has no such column. `complete_log`:
-    watermarks counted before they were emitted.
+    `perfect_watermark` is None as a whole if the table has no such column. `complete_log`: watermarks counted before
+    they were emitted. `seen` has what readers of the group got at their polls.
     """
 
     stream: str
@@ -72,13 +70,7 @@ class BoundsTable:
     perfect_watermark: list[Value] | None
     incidents: list[Incident]
     complete_log: bool = False
-    upper_later: list[Value] | None = None
-
-    @property
-    def later(self) -> list[Value]:
-        """The upper bound that became known later, where none was known then."""
-        later = self.upper_later or [None] * len(self.at_ms)
-        return [later if upper is None else None for upper, later in zip(self.upper, later, strict=True)]
+    seen: SeenWindows = field(default_factory=dict)
 
     @property
     def perfect(self) -> list[Value]:
@@ -88,7 +80,8 @@ class BoundsTable:
     @property
     def longest_stop(self) -> ConstantSpan | None:
         """The longest time in which the lower bound kept one known value; None if it never did for any time."""
-        return max(_steps(self.at_ms, self.lower), key=lambda step: step.length_ms, default=None)
+        known = (span for span in constant_spans(self.at_ms, self.lower) if span.value is not None and span.length_ms)
+        return max(known, key=lambda span: span.length_ms, default=None)
 
     def until(self, end_ms: int) -> BoundsTable:
         """The table with the bounds of its last row until `end_ms` (clock), where it ends before."""
@@ -100,136 +93,46 @@ class BoundsTable:
             lower=[*self.lower, self.lower[-1]],
             upper=[*self.upper, self.upper[-1]],
             perfect_watermark=None if self.perfect_watermark is None else [*self.perfect_watermark, None],
-            upper_later=None if self.upper_later is None else [*self.upper_later, None],
         )
 
     @property
-    def breaches(self) -> list[tuple[int, int, int]]:
-        """Where every stretch begins with a lower bound above the perfect watermark: clock, lower, by how much."""
-        excess = minus(self.lower, self.perfect)
-        rows = zip(self.at_ms, self.lower, excess, [None, *excess[:-1]], strict=True)
-        return [
-            (at, lower, above)
-            for at, lower, above, before in rows
-            if lower is not None and above is not None and above > 0 >= (before or 0)
-        ]
-
-    @property
-    def is_unsafe(self) -> list[bool]:
+    def is_above(self) -> list[bool]:
         """Of each row whether the lower bound is above the perfect watermark."""
-        return [slack is not None and slack < 0 for slack in minus(self.perfect, self.lower)]
+        return [excess is not None and excess > 0 for excess in minus(self.lower, self.perfect)]
+
+    @property
+    def name(self) -> str:
+        """Which of the three lower bounds it is."""
+        whose = f" at the position of {self.group}" if self.group is not None else ""
+        whose = f" seen by {self.reader}" if self.reader is not None else whose
+        return f"The lower bound{whose}{' in hindsight' if self.complete_log else ''}"
 
 
-def _steps(at_ms: Sequence[int], lower: Sequence[Value]) -> list[ConstantSpan]:
-    """The stretches in which a lower bound kept one known value for some time."""
-    return [span for span in constant_spans(at_ms, lower) if span.value is not None and span.length_ms]
-
-
-def notable_stop(at_ms: Sequence[int], lower: Sequence[Value]) -> ConstantSpan | None:
-    """The longest stop of a lower bound, if it is much longer than the usual step, or the only one; else None."""
-    steps = _steps(at_ms, lower)
-    longest = max(steps, key=lambda step: step.length_ms, default=None)
-    if longest is None or len(steps) == 1 or longest.length_ms >= _NOTABLE * median_low(s.length_ms for s in steps):
-        return longest
-    return None
-
-
-def bounds_sentences(table: BoundsTable, cause_words: CauseWords = lambda *_: "") -> str:
-    """How the lower bound moved, when it stopped for longest and why, and whether it was safe.
-
-    It is computed in integers from all rows and the time for which each holds.
-    """
-    known = [value for value in table.lower if value is not None]
-    texts = [_movement(table, known), _stop(table, cause_words), _safety(table)] if known else [_unknown(table)]
-    return joined(*texts)
-
-
-def _unknown(table: BoundsTable) -> str:
-    upper = "" if any(value is not None for value in table.upper) else ", and neither was an upper bound"
-    return f"{_subject(table)} was never known{upper}."
-
-
-def _subject(table: BoundsTable) -> str:
-    """What the lower bound is: a watermark as somebody sees it, which is not always the newest one."""
-    seen = f"that group {table.group} knew" if table.group is not None else "(lower bound)"
-    if table.reader is not None:
-        seen = f"that {table.reader} saw"
-    hindsight = "In hindsight, the" if table.complete_log else "The"
-    return f"{hindsight} watermark {seen}"
-
-
-def _movement(table: BoundsTable, known: Sequence[int]) -> str:
-    event = time_words([*table.lower, *table.upper, *table.perfect], clock=table.at_ms)
-    lower = _subject(table)
-    missing = how_long(lengths_ms(table.at_ms), [value is None for value in table.lower])
-    unknown = f", and was unknown {missing}" if missing else ""
-    if table.longest_stop is None:
-        return f"{lower} is {event(known[-1])} at {time_words(table.at_ms)(table.at_ms[-1])}{unknown}."
-    if len(set(known)) == 1:
-        return f"{lower} stayed at {event(known[0])}{unknown}."
-    back = sum(later < earlier for earlier, later in pairwise(known))
-    times = "once" if back == 1 else f"{grouped(back)} times"
-    moved = f"rose from {event(known[0])} to {event(known[-1])}"
-    if back:
-        moved = f"went back {times} between {event(known[0])} and {event(known[-1])}"
-    return f"{lower} {moved}{unknown}."
-
-
-def _stop(table: BoundsTable, cause_words: CauseWords) -> str:
-    stop = table.longest_stop
-    if stop is None:
-        return ""
-    lasted = rounded(stop.length_ms)
-    if notable_stop(table.at_ms, table.lower) is None:
-        return f"It never stopped for longer than {lasted}."
-    clock = time_words(table.at_ms)
-    until = "" if stop.ended else "the end at "
-    cause = cause_words(stop.from_ms, stop.to_ms)
-    why = f": {cause}" if cause else ""
-    return f"It stopped for {lasted}, from {clock(stop.from_ms)} to {until}{clock(stop.to_ms)}{why}."
-
-
-def _safety(table: BoundsTable) -> str:
-    """For how long the lower bound is above the perfect watermark; empty if that cannot be checked anywhere."""
-    behind, lengths, unsafe = minus(table.perfect, table.lower), lengths_ms(table.at_ms), table.is_unsafe
-    checked = [slack is not None for slack in behind]
-    checked_ms = time_of(lengths, checked)
-    if not any(checked):
-        return ""
-    if any(unsafe):
-        of_all = f" of {rounded(checked_ms)}" if time_of(lengths, unsafe) else f" of {grouped(sum(checked))}"
-        first_ms, most = table.at_ms[unsafe.index(True)], -min(slack for slack in behind if slack is not None)
-        return (
-            f"It was unsafe {how_long(lengths, unsafe)}{of_all}, from {time_words(table.at_ms)(first_ms)} on: "
-            f"above the perfect watermark by up to {rounded(most)}."
-        )
-    mean_ms = mean_of(behind, lengths)
-    distance = f"on average {rounded(mean_ms)} behind the perfect watermark"
-    if not mean_ms:
-        distance = "at the perfect watermark"
-    where = "all the time" if all(checked) and checked_ms else "wherever that can be checked"
-    return f"It was safe {where}, {distance}."
-
-
-UPPER_BOUND: Final = "What is an upper bound?"
-"""The question under which a chart folds what there is to say of the upper bound."""
-
-
-def upper_bound_sentences(table: BoundsTable) -> str:
-    """What an upper bound is, and for how long there was none, or a wrong one."""
+def bounds_head(table: BoundsTable, held: HeldBy = lambda *_: ()) -> Head:
+    """Which bound it is, how it moved, when it stopped for longest and who held it then; all from the rows drawn."""
     lengths = lengths_ms(table.at_ms)
-    texts = [
-        "It is the latest time that a writer had noted ahead of the reader.",
-        "It is a hint: it says nothing certain about events.",
-    ]
-    missing = [value is None for value in table.upper]
-    if all(missing):
-        texts.append("It was never known here.")
-    elif any(missing):
-        texts.append(f"It was unknown {how_long(lengths, missing)}.")
-    if table.complete_log:
-        texts.append("In hindsight, a watermark counts before it was emitted.")
-    elif any(missing):
-        texts.append("It is known only while a watermark is ahead of the reader.")
-    below = how_long(lengths, [width is not None and width < 0 for width in minus(table.upper, table.perfect)])
-    return " ".join([*texts, *([f"It was below the perfect watermark {below}."] if below else [])])
+    known, above = _known(table.lower), _known(minus(table.lower, table.perfect))
+    values: dict[str, FactValue] = {
+        "bound": table.name,
+        "first": known[0] if known else None,
+        "last": known[-1] if known else None,
+        "unknown for": time_of(lengths, [value is None for value in table.lower]),
+        "upper bound for": time_of(lengths, [value is not None for value in table.upper]),
+        "above perfect for": time_of(lengths, table.is_above) if above else None,
+        "above perfect by": max([0, *above]) if above else None,
+        **stop_facts(table.longest_stop, held),
+        "seen by": tuple(table.seen),
+        "polls": tuple(len(at_ms) for at_ms, _, _ in table.seen.values()),
+        "saw up to": tuple(max(_known(lower), default=None) for _, lower, _ in table.seen.values()),
+        "polls with an upper bound": tuple(len(_known(upper)) for _, _, upper in table.seen.values()),
+    }
+    facts = Facts(HEAD_LABELS, values, clock_ms=table.at_ms[0])
+    if "held by" in facts:
+        return Head(facts=facts, templates=("{bound} stood still for {longest stop} from {from}, held by {held by}.",))
+    if "longest stop" in facts:
+        return Head(facts=facts, templates=("{bound} stood still for {longest stop} from {from}.",))
+    return Head(facts=facts, templates=("{bound} is {last}." if known else "{bound} is unknown all the time.",))
+
+
+def _known(values: Iterable[Value]) -> list[int]:
+    return [value for value in values if value is not None]

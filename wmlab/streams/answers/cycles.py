@@ -7,16 +7,17 @@ who held the watermark is what `wmlab.streams.answers.cause` says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain, groupby, pairwise, zip_longest
 from statistics import median
 from typing import Final, NamedTuple
 
-from wmlab.core.charts.axis import time_words
+from wmlab.core.facts import Facts, Head, Value
 from wmlab.core.invariants import TableRow
-from wmlab.core.words import clock_words, counted, grouped, rounded
+from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, CauseKind, CauseSpan
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 
 _MISSING_AFTER: Final = 1.5
 """A mark is missing after this many of a writer's usual intervals, which is their median."""
@@ -46,7 +47,7 @@ def missing_marks(marks: Sequence[TableRow], end_ms: int) -> list[WriterSpan]:
 
 
 def holding_writers(cause_spans: Sequence[CauseSpan]) -> list[WriterSpan]:
-    """When each writer held the lower bound of the log; spans that follow each other are one."""
+    """When each writer held the watermark in the log; spans that follow each other are one."""
     spans: list[WriterSpan] = []
     newest: dict[str, int] = {}
     for span in cause_spans:
@@ -57,22 +58,17 @@ def holding_writers(cause_spans: Sequence[CauseSpan]) -> list[WriterSpan]:
                 spans[index] = spans[index]._replace(to_ms=span.to_ms)
             else:
                 newest[writer] = len(spans)
-                words = f"{writer} held the lower bound: {why}"
+                words = f"{writer} held the watermark in the log: {why}"
                 spans.append(WriterSpan(writer, span.from_ms, span.to_ms, words))
     return spans
 
 
-def noting_sentences(stream: str, marks: Sequence[TableRow], holding: Sequence[WriterSpan]) -> str:
-    """Which writer held the watermark longest, and how many marks were refused."""
-    longest = max(holding, key=lambda span: span.to_ms - span.from_ms, default=None)
-    sentence = f"No writer held the watermark of {stream}."
-    if longest is not None:
-        lasted = rounded(longest.to_ms - longest.from_ms)
-        since = time_words(row["received_ms"] for row in marks)(longest.from_ms)
-        sentence = f"{longest.writer} held the watermark of {stream} longest, for {lasted} from {since}."
+def noting_head(marks: Sequence[TableRow], stop: Mapping[str, Value]) -> Head:
+    """The longest stop of the watermark in the log, how many marks were noted, and how many were refused."""
     refused = sum(row["outcome"] != "success" for row in marks)
-    were = "was" if len(marks) == 1 else "were"
-    return f"{sentence} {counted(len(marks), 'mark')} {were} noted, {grouped(refused)} of them refused."
+    facts = Facts(HEAD_LABELS, {**stop, "marks": len(marks), "marks refused": refused}, clock_ms=marks[0]["noted_ms"])
+    stood = "The watermark in the log stood still for {longest stop}, held by {held by}."
+    return Head(facts=facts, templates=(stood if "longest stop" in facts else "There is no watermark in the log.",))
 
 
 def mark_words(row: TableRow) -> str:
@@ -90,7 +86,7 @@ class Standing(StrEnum):
     REMOVED = "removed from the known set"
 
 
-_SINCE = {Standing.SILENT: "it noted nothing", Standing.OLDER: "it noted older times"}
+_LEFT_OUT: Final = (Standing.SILENT, Standing.OLDER)
 
 
 class Membership(NamedTuple):
@@ -123,60 +119,55 @@ def memberships(cycles: Sequence[TableRow], marks: Sequence[TableRow]) -> list[M
 
 def known_writers(entries: Sequence[Membership]) -> list[str]:
     """The writers of the known set, first those that were left out of most generations."""
-    left_out = Counter(entry.writer for entry in entries if entry.standing in _SINCE)
+    left_out = Counter(entry.writer for entry in entries if entry.standing in _LEFT_OUT)
     return sorted({entry.writer for entry in entries}, key=lambda writer: (-left_out[writer], writer))
 
 
-def generation_sentences(stream: str, cycles: Sequence[TableRow], entries: Sequence[Membership]) -> str:
-    """Who was left out of generations for longest, and how that ended."""
+def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -> Head:
+    """Who was left out of most generations in a row."""
     known = known_writers(entries)
-    text = (
-        f"To make a watermark, {counted(len(cycles), 'cycle')} looked at {counted(len(known), 'known writer')} "
-        f"of {stream}."
-    )
-    stretches = list(_left_out(known, entries))
-    if not stretches:
-        return f"{text} All were in every generation."
-    longest = max(stretches, key=len)
-    writer, begin = longest[0].writer, time_words(row["at_ms"] for row in cycles)(longest[0].at_ms)
-    why = Counter(entry.standing for entry in longest if entry.standing is not Standing.REMOVED)
-    if not why:
-        return f"{text} {writer} was removed at {begin}, without being left out before."
-    since = _SINCE[max(why, key=lambda standing: why[standing])]
-    out = f"{writer} was left out of {counted(why.total(), 'generation')} from {begin} on, since {since}."
-    first, last = longest[0], longest[-1]
-    if last.standing is Standing.REMOVED:
-        return f"{text} {out} It was removed after {rounded(last.at_ms - first.at_ms)}."
-    back_ms = next((entry.at_ms for entry in entries if entry.writer == writer and entry.at_ms > last.at_ms), None)
-    if back_ms is None:
-        return f"{text} {out} It is left out at the end."
-    return f"{text} {out} It came back after {rounded(back_ms - first.at_ms)}."
+    longest = max(_left_out(known, entries), key=len, default=None)
+    values: dict[str, Value] = {"cycles": len(cycles), "known writers": len(known)}
+    if longest is not None:
+        values |= {
+            "left out longest": longest[0].writer,
+            "left out of": len(longest),
+            "left out from": longest[0].at_ms,
+            "left out to": longest[-1].at_ms,
+        }
+    template = "Generations in a row without {left out longest}: {left out of}, from {left out from} on."
+    if longest is None:
+        template = "Every known writer was in every generation."
+    return Head(facts=Facts(HEAD_LABELS, values, clock_ms=cycles[0]["at_ms"]), templates=(template,))
 
 
 def _left_out(writers: Sequence[str], entries: Sequence[Membership]) -> Iterator[list[Membership]]:
-    """The stretches of cycles whose generation a writer was not in."""
+    """The stretches of cycles that left a writer out of their generation."""
     for writer in writers:
         of_writer = (entry for entry in entries if entry.writer == writer)
-        for is_out, stretch in groupby(of_writer, lambda entry: entry.standing is not Standing.TAKEN):
+        for is_out, stretch in groupby(of_writer, lambda entry: entry.standing in _LEFT_OUT):
             if is_out:
                 yield list(stretch)
 
 
-def cycle_sentences(stream: str, cycles: Sequence[TableRow]) -> str:
-    """How many cycles emitted a watermark, and why most of the others did not."""
+def cycle_head(cycles: Sequence[TableRow]) -> Head:
+    """How many cycles emitted a watermark, whom most of the others waited for, and the longest time without a cycle."""
     held = [row for row in cycles if row["outcome"] != "emitted"]
-    number = counted(len(cycles), "cycle")
-    if not held:
-        return f"{number} of {stream} ran, and {'it' if len(cycles) == 1 else 'all'} emitted a watermark."
-    text = f"{grouped(len(cycles) - len(held))} of {number} of {stream} emitted a watermark."
     waited = Counter(writer for row in held for writer in row["lagging"])
-    reasons = waited or Counter(row["reason"] for row in held)
-    cause, count = min(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-    others = f"{grouped(count)} of the {grouped(len(held))} others"
-    if count == len(held):
-        others = {1: "The other one", 2: "Both others"}.get(count, f"All {grouped(count)} others")
-    were = "was" if count == 1 else "were"
-    return f"{text} {others} {f'waited for {cause}' if waited else f'{were} held: {cause}'}."
+    writer, number = min(waited.items(), key=lambda pair: (-pair[1], pair[0]), default=(None, None))
+    gaps = [(after["at_ms"] - before["at_ms"], before["at_ms"]) for before, after in pairwise(cycles)]
+    gap_ms, from_ms = max(gaps, key=lambda gap: gap[0], default=(None, None))
+    values: dict[str, Value] = {
+        "cycles": len(cycles),
+        "emitted": len(cycles) - len(held),
+        "waited for most": writer,
+        "waited for in": number,
+        "no cycle for": gap_ms,
+        "no cycle from": from_ms,
+    }
+    templates = ["Cycles that emitted a watermark: {emitted} of {cycles}."]
+    templates += ["{waited for most} was waited for in {waited for in} of the others."] if waited else []
+    return Head(facts=Facts(HEAD_LABELS, values, clock_ms=cycles[0]["at_ms"]), templates=tuple(templates))
 
 
 def cycle_words(row: TableRow) -> str:

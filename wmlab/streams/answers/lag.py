@@ -8,13 +8,13 @@ from __future__ import annotations
 import pyarrow.compute as pc
 
 from wmlab.core.charts.scene import Value, minus
+from wmlab.core.facts import Facts, Head
+from wmlab.core.facts import Value as FactValue
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag, lag_pieces
-from wmlab.core.words import joined, rounded
-from wmlab.streams.answers.curves import LOG, Curves
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.answers.history import of_stream
 from wmlab.streams.answers.step_curves import Spread, lengths_ms
-from wmlab.streams.answers.stragglers import missing_cycles
 
 SeenWindow = tuple[list[int], list[Value], list[Value]]
 SeenWindows = dict[str, SeenWindow]
@@ -33,13 +33,13 @@ def seen_windows(recording: Recording, stream: str) -> SeenWindows:
 
 
 def lag_spread(windows: SeenWindows) -> Spread | None:
-    """For how long the readers saw a lower bound so far behind their clock; None if they never knew one."""
+    """For how long the readers saw a lower bound so far behind their clock; None if they never saw one."""
     pieces = [piece for seen in windows.values() for piece in lag_pieces(_steps(seen))]
     return Spread.of(*zip(*pieces, strict=True)) if pieces else None
 
 
 def uncertainty_spread(windows: SeenWindows) -> Spread | None:
-    """For how long the bounds that the readers saw were so far apart; None if they never knew both."""
+    """For how long the bounds that the readers saw were so far apart; None if they never saw both."""
     pieces = [
         (width, width, length)
         for at_ms, lower, upper in windows.values()
@@ -60,27 +60,15 @@ def _steps(seen: SeenWindow) -> list[tuple[int, Value]]:
     return [*zip(at_ms, lower, strict=True), (at_ms[-1], None)]
 
 
-def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> str:
-    """How far the bounds were behind the clocks of readers and apart, and when no cycle ran."""
+def lag_head(windows: SeenWindows) -> Head:
+    """How far the bounds that readers saw were behind their clocks, and apart."""
     lags, widths = lag_spread(windows), uncertainty_spread(windows)
+    values: dict[str, FactValue] = {
+        "median lag": None if lags is None else lags.median,
+        "worst lag": None if lags is None else lags.largest,
+        "median uncertainty": None if widths is None else widths.median,
+    }
+    template = "The lag of what readers saw was at most {median lag} for half of the time, and {worst lag} at worst."
     if lags is None:
-        return f"No reader of {stream} ever knew a watermark."
-    lag = (
-        f"Readers of {stream} saw the watermark at most {rounded(lags.median)} behind their clocks for half of the "
-        f"time, and {rounded(lags.largest)} at worst."
-    )
-    apart = "An upper bound was never known."
-    if widths is not None:
-        apart = f"Where both bounds were known, they were at most {rounded(widths.median)} apart for half of the time."
-    clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
-    stall = missing_cycles(list(Curves(recording, stream).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
-    return joined(lag, apart, stall)
-
-
-def beyond_sentence(what: str, spread: Spread, low: int, high: int) -> str:
-    """For which share of the time a value is not between two others, and up to where; empty if it always is."""
-    if low <= int(spread.first.min()) and spread.largest <= high:
-        return ""
-    inside = spread.time_below(high) - spread.time_below(low)
-    share = 100 * (1 - inside / spread.total_ms)
-    return f"The {what} is beyond the axis for {share:.2g}% of the time, up to {rounded(spread.largest)}."
+        template = "No reader saw a lower bound."
+    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))

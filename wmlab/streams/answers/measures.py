@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wmlab.core.answers import Answer
 from wmlab.core.errors import RecordingError
+from wmlab.core.facts import FactAnswer, Facts, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag
-from wmlab.core.words import clock_words, counted, rounded
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.model.coordination import bucket_of, fairness, qualified_name
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -70,11 +70,11 @@ def slack_ms(bounds: BoundSteps, events: pa.Table) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Ownership(Answer):
+class Ownership(FactAnswer):
     """The share of each controller in the ownership, in bucket milliseconds, and the gaps between two owners.
 
     `fairness` is from 1 / n (one of n controllers had everything) to 1 (all had equally much). A gap is (bucket, from,
-    to), in ms of the clock; no cycle runs for a bucket in a gap, so the bounds of its streams stall.
+    to), in ms of the clock; no cycle runs for a bucket in a gap, so no watermark of its streams is made.
     """
 
     buckets: int
@@ -83,18 +83,26 @@ class Ownership(Answer):
     gaps: tuple[tuple[int, int, int], ...]
 
     @property
-    def sentence(self) -> str:
-        """The answer in one sentence."""
-        shares = ", ".join(f"{controller} {share:.0%}" for controller, share in self.share.items())
-        were = "was" if self.buckets == 1 else "were"
-        text = f"{counted(self.buckets, 'bucket')} {were} owned by {shares} (fairness {self.fairness:.2f})"
-        if not self.gaps:
-            return f"{text}. No bucket was without an owner once it had one."
-        bucket, begin, end = max(self.gaps, key=lambda gap: gap[2] - gap[1])
-        were = "was" if len(self.gaps) == 1 else "were"
-        longest = f"the longest {rounded(end - begin)} for bucket {bucket} from {clock_words(begin)}"
-        gaps = f"{counted(len(self.gaps), 'gap')}, in which no watermark is made"
-        return f"{text}. Between owners there {were} {gaps}, {longest}."
+    def facts(self) -> Facts:  # type: ignore[override]
+        """Shares and gaps."""
+        bucket, begin, end = max(self.gaps, key=lambda gap: gap[2] - gap[1], default=(None, None, None))
+        values: dict[str, Value] = {
+            "buckets": self.buckets,
+            "controllers": tuple(self.share),
+            "share": tuple(self.share.values()),
+            "gaps": len(self.gaps),
+            "longest gap": None if begin is None or end is None else end - begin,
+            "bucket": None if bucket is None else str(bucket),
+            "gap from": begin,
+        }
+        return Facts(HEAD_LABELS, values)
+
+    @property
+    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """One sentence, about the longest gap if there is one."""
+        if self.gaps:
+            return ("Bucket {bucket} was without an owner for longest, for {longest gap} from {gap from}.",)
+        return ("No bucket was without an owner once it had one.",)
 
 
 def ownership(recording: Recording) -> Ownership:

@@ -1,16 +1,16 @@
-"""The messages of a run: sender, receiver, content and losses; and a sentence about what its diagrams show."""
+"""The messages of a run: sender, receiver, content and losses."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from wmlab.core.charts.axis import format_instant
+from wmlab.core.facts import Facts, Head, Value
 from wmlab.core.invariants import TableRow
-from wmlab.core.words import counted, is_instant, listed, rounded
-
-_NAMED: Final = 4
+from wmlab.core.words import is_instant
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 
 
 class Message(NamedTuple):
@@ -34,11 +34,6 @@ class Message(NamedTuple):
         return self.sent_ms if self.received_ms is None else self.received_ms
 
     @property
-    def phrase(self) -> str:
-        """The message in words."""
-        return f"{'an' if self.kind[:1] in 'aeiou' else 'a'} {self.kind} from {self.sender} to {self.receiver}"
-
-    @property
     def words(self) -> str:
         """The message with its content."""
         return f"{self.kind}: {self.sender} → {self.receiver} {self.content}".strip()
@@ -56,29 +51,22 @@ def by_frequency(names: Sequence[str]) -> list[tuple[str, int]]:
     return sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
 
 
-def message_sentences(messages: Sequence[Message], subject: str, from_ms: int, to_ms: int) -> str:
-    """How many messages passed between how many parties, which was the slowest, and what was lost."""
-    nodes = {node for message in messages for node in (message.sender, message.receiver)}
-    begin, end = (exact_clock(at_ms, to_ms - from_ms) for at_ms in (from_ms, to_ms))
-    passed = f"{counted(len(messages), 'message')} of {subject} passed between {len(nodes)} parties"
-    sentences = [f"{passed} from {begin} to {end}.", f"Their kinds: {_counts(messages)}."]
-    if arrived := [message for message in messages if message.received_ms is not None]:
-        slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
-        sentences.append(f"The slowest, {slow.phrase}, took {rounded(slow.end_ms - slow.sent_ms)}.")
-    if lost := [message for message in messages if message.received_ms is None]:
-        first = "first " if len(lost) > 1 else ""
-        sentences.append(f"{len(lost)} did not arrive, {first}{lost[0].phrase}.")
-    return " ".join(sentences)
-
-
-def _counts(messages: Sequence[Message]) -> str:
-    """How many messages of which kind, or sender, the most frequent first; the rare ones of many are only counted."""
+def message_head(messages: Sequence[Message]) -> Head:
+    """How many messages passed between how many parties, of which kinds, how long the slowest took, what was lost."""
+    took = [message.end_ms - message.sent_ms for message in messages if message.received_ms is not None]
     counts = by_frequency(kinds_of(messages))
-    shown = counts if len(counts) <= _NAMED + 1 else counts[:_NAMED]
-    rest = counts[len(shown) :]
-    noun = "kinds" if len({message.kind for message in messages}) > 1 else "senders"
-    others = [f"{sum(number for _, number in rest)} of {len(rest)} other {noun}"] if rest else []
-    return listed([*(f"{number} {name}" for name, number in shown), *others])
+    values: dict[str, Value] = {
+        "messages": len(messages),
+        "parties": len({node for message in messages for node in (message.sender, message.receiver)}),
+        "kinds": tuple(kind for kind, _ in counts),
+        "of a kind": tuple(number for _, number in counts),
+        "not arrived": len(messages) - len(took),
+        "slowest took": max(took, default=None),
+    }
+    template = "Messages: {messages}, between {parties} parties; the slowest took {slowest took}."
+    if not took:
+        template = "Messages: {messages}, between {parties} parties; none of them arrived."
+    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
 
 
 def exact_clock(at_ms: int, span_ms: int) -> str:
@@ -89,12 +77,11 @@ def exact_clock(at_ms: int, span_ms: int) -> str:
     return f"{'−' if at_ms < 0 else ''}{seconds} s"
 
 
-def lineage_sentence(stream: str, segments: Sequence[TableRow]) -> str:
-    """How many segments a stream had, and how many of them others succeeded."""
-    sealed = sum(row["sealed_ms"] is not None for row in segments)
-    return f"Stream {stream}: {counted(len(segments), 'segment')}, {sealed} of them sealed and succeeded."
+def lineage_sentence(segments: Sequence[TableRow]) -> str:
+    """How many segments a stream had, and how many of them are open."""
+    return f"Segments: {len(segments)}; open at the end: {sum(row['sealed_ms'] is None for row in segments)}."
 
 
-def topology_sentence(counts: Sequence[str]) -> str:
+def topology_sentence(counts: Mapping[str, int]) -> str:
     """How many parties of each kind took part."""
-    return f"{', '.join(counts)}."
+    return f"{'; '.join(f'{kind}: {number}' for kind, number in counts.items())}."

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wmlab.core.charts.axis import Piece
-from wmlab.core.charts.scene import Value
-from wmlab.core.words import counted, rounded
 
 
 def lengths_ms(at_ms: Sequence[int]) -> list[int]:
@@ -26,26 +24,6 @@ def lengths_ms(at_ms: Sequence[int]) -> list[int]:
 def time_of(lengths: Sequence[int], chosen: Iterable[bool]) -> int:
     """How long the chosen rows hold together."""
     return sum(compress(lengths, chosen))
-
-
-def how_long(lengths: Sequence[int], chosen: Sequence[bool]) -> str:
-    """How long the chosen rows hold, in words; where that is 0 ms, in how many rows; empty: in none."""
-    rows, total_ms = sum(chosen), time_of(lengths, chosen)
-    if not rows:
-        return ""
-    return f"for {rounded(total_ms)}" if total_ms else f"in {counted(rows, 'row')}"
-
-
-def mean_of(values: Sequence[Value], lengths: Sequence[int]) -> int:
-    """The mean of the known values over the time for which they hold, rounded half up; over the rows if that is none.
-
-    At least one value is known.
-    """
-    known = [(value, length) for value, length in zip(values, lengths, strict=True) if value is not None]
-    if not any(length for _, length in known):
-        known = [(value, 1) for value, _ in known]
-    total, time_ms = sum(value * length for value, length in known), sum(length for _, length in known)
-    return (2 * total + time_ms) // (2 * time_ms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

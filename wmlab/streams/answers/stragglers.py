@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from statistics import median_low
 from typing import Final
 
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Against, Stragglers, Stretch, stragglers_from
+from wmlab.core.charts.scene import ConstantSpan, Value, constant_spans
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, planned_span
 from wmlab.core.words import clock_words, is_instant, rounded
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.bounds_table import notable_stop
 from wmlab.streams.answers.cause import NOT_OF_WRITERS, OF_WRITERS, Cause, CauseKind, CauseSpan, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves, longest_stall
 from wmlab.streams.answers.sentences import because
@@ -46,6 +47,8 @@ _WITHOUT_PARTY: Final = {
     CauseKind.STORE: "stores",
     CauseKind.NO_WRITER_LEFT: "no active writer",
 }
+_NOTABLE: Final = 3
+"""A stop is worth a sentence if it is so many times as long as the usual step."""
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
 
 
@@ -86,6 +89,15 @@ def _readers_stops(curves: Curves, spans: Sequence[CauseSpan], end_ms: int) -> I
                 f"The readers of {group} knew no watermark above {value} for {rounded(stop.length_ms)} from "
                 f"{clock_words(stop.from_ms)} to {clock_words(stop.to_ms)}: {because(longest.cause)}."
             )
+
+
+def notable_stop(at_ms: Sequence[int], lower: Sequence[Value]) -> ConstantSpan | None:
+    """The longest stop of a lower bound, if it is much longer than the usual step, or the only one; else None."""
+    steps = [span for span in constant_spans(at_ms, lower) if span.value is not None and span.length_ms]
+    longest = max(steps, key=lambda step: step.length_ms, default=None)
+    if longest is None or len(steps) == 1 or longest.length_ms >= _NOTABLE * median_low(s.length_ms for s in steps):
+        return longest
+    return None
 
 
 def missing_cycles(spans: Sequence[CauseSpan]) -> str:

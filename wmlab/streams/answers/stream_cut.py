@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Facts, Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, counted, listed, rounded
+from wmlab.core.words import clock_words
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.answers.history import epochs_of, group_states, recorded_configuration, rows_of_stream
 from wmlab.streams.model.cut import CutError, CutStep, stream_cut
 from wmlab.streams.model.cycle import CycleRules
@@ -43,25 +45,26 @@ class CutOfWatermark:
     steps: Sequence[CutStep]
     history: StreamHistory
 
-    def sentences(self, stream: str) -> str:
+    @property
+    def head(self) -> Head:
         """The furthest position, what it misses, and the cut."""
-        time = clock_words(self.watermark["lower"], clock_ms=self.watermark["emitted_ms"])
-        counts = f"The watermark {time} of {stream} counts {counted(len(self.positions), 'writer')}."
-        return f"{counts} {cut_sentences(self.steps, self.history)}"
+        head = cut_head(self.steps, self.history, clock_ms=self.watermark["emitted_ms"])
+        counted = {"watermark of the cut": self.watermark["lower"], "writers counted": len(self.positions)}
+        return replace(head, facts=head.facts.with_facts(counted))
 
 
-def cut_sentences(steps: Sequence[CutStep], history: StreamHistory) -> str:
+def cut_head(steps: Sequence[CutStep], history: StreamHistory, *, clock_ms: int | None = None) -> Head:
     """The furthest position, what it misses, and the cut, of the steps to one."""
     first, last = steps[0].offsets, steps[-1].offsets
-    texts = [f"The furthest position is {cut_words(first)}."]
-    if missing := history.gaps(first):
-        completed = sorted(segment for segment in last if segment not in first)
-        segments = listed([offset_words(segment, last[segment]) for segment in completed])
-        keys = listed([keys.text for keys in missing])
-        texts.append(f"No position covers the keys {keys}, so the cut takes {segments}.")
-    is_cut = dict(first) == dict(last)
-    texts.append("It has all keys and is the stream cut." if is_cut else f"The stream cut is {cut_words(last)}.")
-    return " ".join(texts)
+    missing = history.gaps(first)
+    completed = sorted(segment for segment in last if missing and segment not in first)
+    values: dict[str, Value] = {
+        "cut": cut_words(last),
+        "furthest position": cut_words(first),
+        "keys without a position": tuple(keys.text for keys in missing),
+        "taken": tuple(offset_words(segment, last[segment]) for segment in completed),
+    }
+    return Head(facts=Facts(HEAD_LABELS, values, clock_ms=clock_ms), templates=("The stream cut is {cut}.",))
 
 
 def cut_at(recording: Recording, stream: str, at_ms: int | None) -> CutOfWatermark:
@@ -183,20 +186,18 @@ def group_offsets(rows: Sequence[TableRow]) -> list[GroupOffsets]:
     return sorted(positions, key=lambda position: position[0])
 
 
-def key_space_sentences(
-    stream: str, segments: Sequence[TableRow], watermarks: int, cuts: Sequence[Front], end_ms: int
-) -> str:
+def key_space_head(segments: Sequence[TableRow], watermarks: int, cuts: Sequence[Front], end_ms: int) -> Head:
     """How many watermarks cut the stream, how much was written after the last cut, and how many segments there were."""
-    still_open = sum(row["sealed_ms"] is None for row in segments)
-    had = f"The stream had {counted(len(segments), 'segment')}, {still_open} of them open at the end."
-    if not cuts:
-        return f"No watermark of {stream} was emitted, so there is no cut. {had}"
-    behind_ms = end_ms - min(cuts[-1][1].values(), default=end_ms)
-    were = "was" if watermarks == 1 else "were"
-    return (
-        f"{counted(watermarks, 'watermark')} of {stream} {were} emitted, each with a cut. "
-        f"The last cut was {rounded(behind_ms)} of writing before the end. {had}"
+    values: dict[str, Value] = {
+        "watermarks": watermarks,
+        "segments": len(segments),
+        "open segments": sum(row["sealed_ms"] is None for row in segments),
+        "written after the last cut": end_ms - min(cuts[-1][1].values(), default=end_ms) if cuts else None,
+    }
+    template = (
+        "Stream cuts: {watermarks}, one for each watermark; segments: {segments}, open at the end: {open segments}."
     )
+    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
 
 
 def segment_words(row: TableRow) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from itertools import groupby
 from statistics import median
 from typing import Any
 
+from wmlab.core.facts import Facts, Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import exactly, rounded
+from wmlab.core.words import exactly
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.answers.history import events_of, late_events
 from wmlab.streams.answers.measures import bounds_of, lags
 from wmlab.streams.tables import end_ms
@@ -36,38 +37,38 @@ def replayed_figures(recording: Recording, stream: str, logs: Mapping[str, Seque
     return sorted(runs, key=lambda run: (run[1], run[0]))
 
 
-def replay_sentences(runs: Sequence[RunFigures]) -> str:
-    """Which configuration would have had the least lag without late events; `runs` ascend by their lag."""
-    safe, others = [run for run in runs if not run[2]], [run for run in runs if run[2]]
-    if not safe:
-        least = min(runs, key=lambda run: run[2])
-        fewest = f"The fewest, {percent(least[2])}, are late with {least[0]}."
-        return f"The watermarks of every configuration make events late. {fewest}"
-    answer = f"The watermarks of {safe[0][0]} make no event late, at a mean lag of {rounded(safe[0][1])}"
-    if not others:
-        return f"{answer}, the least of all."
-    config, lag_ms, share = others[0]
-    return f"{answer}. Those of {config} lag {rounded(lag_ms)}, and make {percent(share)} of the events late."
+def replay_head(runs: Sequence[RunFigures]) -> Head:
+    """Which configuration has the least lag of those with the fewest late events; `runs` ascend by their lag."""
+    fewest = min(share for _, _, share in runs)
+    best, lag_ms, _ = next(run for run in runs if run[2] == fewest)
+    values: dict[str, Value] = {
+        "best": best,
+        "best lag": lag_ms,
+        "configurations": tuple(config for config, _, _ in runs),
+        "mean lag": tuple(lag for _, lag, _ in runs),
+        "late events": tuple(share for _, _, share in runs),
+    }
+    template = "Of the configurations with the fewest late events {best} has the least mean lag, {best lag}."
+    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
 
 
-def sweep_sentences(by: str, runs: Sequence[RunFigures]) -> str:
-    """How the mean lag and the late events of the median run change with a field; `runs` ascend by its value."""
-    values = list(dict.fromkeys(value for value, _, _ in runs))
-    lag, late = medians(runs)
-    unclean = {value for value, _, share in runs if share}
-    clean = [value_words(by, value) for value in values if value not in unclean]
-    first, last = (value_words(by, values[end]) for end in (0, -1))
-    several = " in the median run" if len(runs) > len(values) else ""
-    sentence = (
-        f"From a {field_words(by)} of {first} to {last} the mean lag of the watermark goes from "
-        f"{rounded(round(lag[0]))} to {rounded(round(lag[-1]))}{several}."
+def sweep_head(by: str, runs: Sequence[RunFigures]) -> Head:
+    """How the mean lag of the median run changes with a field; `runs` ascend by its value."""
+    words = {value: value_words(by, value) for value, _, _ in runs}
+    named, late = list(words.values()), {value for value, _, share in runs if share}
+    lag_ms, _ = medians(runs)
+    values: dict[str, Value] = {
+        "field": field_words(by),
+        "first value": named[0],
+        "last value": named[-1],
+        "lag of the first": round(lag_ms[0]),
+        "lag of the last": round(lag_ms[-1]),
+        "without late events": tuple(word for value, word in words.items() if value not in late),
+    }
+    template = (
+        "From a {field} of {first value} to {last value} the lag goes from {lag of the first} to {lag of the last}."
     )
-    if not unclean:
-        return f"{sentence} No run has late events."
-    without = "At every value some run has late events."
-    if clean:
-        without = f"The first value at which no run has any is {clean[0]}."
-    return f"{sentence} Its late events go from {percent(late[0])} to {percent(late[-1])}. {without}"
+    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
 
 
 def medians(runs: Sequence[RunFigures]) -> tuple[list[float], list[float]]:
@@ -87,8 +88,3 @@ def value_words(by: str, value: Any) -> str:
 def field_words(by: str) -> str:
     """A field in words, without its unit, which its values have."""
     return "configuration" if by == "config" else by.removesuffix("_ms").replace("_", " ")
-
-
-def percent(share: float) -> str:
-    """A share in words: nothing, or a percentage of two digits, never with an exponent."""
-    return f"{Decimal(f'{100 * share:.2g}'):f}%" if share else "none"

@@ -44,7 +44,7 @@ from wmlab.streams.answers.alignment import (
     Alignment,
     GroupSegments,
     bounds_by,
-    map_sentences,
+    map_head,
     recorded_maps,
     stretches_of,
 )
@@ -86,13 +86,14 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
             remedy="Choose the column with by=..., or keep some of its values.",
         )
     aligned = Alignment.of(bounds)
-    sentence = aligned.sentences(by)
+    head = aligned.head()
     data: dict[str, list[Any]] = {"at_ms": [*aligned.at_ms]}
     data |= {f"lower of {name}": [*lower] for name, lower in aligned.lowers.items()}
     data |= {"aligned": aligned.smallest, "apart_ms": aligned.apart_ms}
     return chart_of(
-        sentence,
+        head.headline,
         data,
+        facts=head.facts,
         title=title or f"Which {by} held the others back, and how far apart were they?",
         across=time_axis("clock", aligned.at_ms),
         panels=_panels(aligned),
@@ -159,7 +160,7 @@ def reader_times(
     at_ms = [row.at_ms for row in rows]
     lines = {reader: [row.entries.get(reader) for row in rows] for reader in readers}
     least = [row.least for row in rows]
-    sentence = map_sentences(group, rows)
+    head = map_head(rows)
     fewer = drawn_words((len(rows), len(maps), "updates"))
     curves = [Steps(name="least", role="lower", xs=at_ms, ys=least)]
     if len(readers) <= len(SERIES):
@@ -169,9 +170,10 @@ def reader_times(
     up = time_axis("time passed", ends, pad_percent=5, clock=at_ms)
     data: dict[str, list[Any]] = {"at_ms": at_ms} | {f"time of {reader}": lines[reader] for reader in readers}
     return chart_of(
-        sentence,
+        head.headline,
         data | {"least": least},
-        title=title or f"Whose time is that of the group {group}?",
+        facts=head.facts,
+        title=title or f"Whose time is the least one in the map of {group}?",
         note=fewer,
         across=time_axis("clock", at_ms),
         panels=[

@@ -1,11 +1,11 @@
-"""The chart of lower and upper time bounds: how far a reader is in event time, and how sure that is.
+"""The chart of lower and upper time bounds: what the log says at the position of a group, and what its readers saw.
 
-The main panel has the reader's clock to the right and event time upwards. There both bounds rise along the diagonal
-and their distance is hard to see, so a panel below shows it: bound minus perfect watermark, or bound minus clock if the
-perfect watermark is not known and both are measured alike. Between the two a strip shows the exceptions: where the
-lower bound is unknown, and where the upper one is known.
+The main panel has the clock to the right and event time upwards. There both bounds rise along the diagonal and their
+distance is hard to see, so a panel below shows it: bound minus perfect watermark, or bound minus clock if the perfect
+watermark is not known and both are measured alike. Between the two a strip shows the exceptions: where there is no
+lower bound, where there is an upper one, and where the lower bound is above the perfect watermark.
 
-What the bounds mean, and what the sentences say of them, is in `wmlab.streams.answers.bounds_table`.
+What the bounds mean, and what is said of them, is in `wmlab.streams.answers.bounds_table`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, Piece, duration_unit, held, shown_range, sloping, time_axis
+from wmlab.core.charts.axis import Axis, Piece, duration_unit, held, shown_range, sloping, time_axis, time_words
 from wmlab.core.charts.chart import (
     SHAPES,
     Chart,
     drawn_words,
     one_value,
     plain_columns,
+    share_of,
     the_recording,
     whole,
 )
@@ -36,6 +37,7 @@ from wmlab.core.charts.scene import (
     Path,
     Rule,
     Scene,
+    Shape,
     Steps,
     Value,
     behind_clock,
@@ -49,22 +51,22 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import joined
 from wmlab.streams.answers.bounds_table import (
-    UPPER_BOUND,
     BoundsTable,
     Incident,
-    bounds_sentences,
-    upper_bound_sentences,
+    bounds_head,
 )
 from wmlab.streams.answers.curves import LOG, Curve, Curves
-from wmlab.streams.answers.explain import explain_curve, stretch_words
+from wmlab.streams.answers.explain import explain_curve
 from wmlab.streams.answers.history import the_stream
+from wmlab.streams.answers.lag import SeenWindows, seen_windows
+from wmlab.streams.answers.longest_stop import held_by
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
 
-_MOST_ALARMS: Final = 60
+_MOST_POLLS: Final = 200
+"""Polls of each reader drawn at most, of those with a known bound."""
 _STRIP: Final = 16.0
 _REQUIRED: Final = ("stream", "at_ms", "lower", "upper")
 _OPTIONAL: Final = (
@@ -72,42 +74,33 @@ _OPTIONAL: Final = (
     "reader",
     "segment_id",
     "version",
-    "upper_later",
     "perfect_watermark",
     "incidents",
     "visible",
 )
-_BOUNDS: Final = ("lower", "upper", "perfect_watermark", "upper_later")
-_CURVES: Final = {
-    "upper": "upper bound",
-    "later": "upper bound, known later",
-    "perfect": "perfect watermark",
-    "lower": "lower bound",
-}
-_SHORT: Final = {"later": "upper, known later,"}
+_BOUNDS: Final = ("lower", "upper", "perfect_watermark")
 
 
 def time_bounds(
     bounds: Any, *, recording: Recording | None = None, group: str | None = None, title: str | None = None
 ) -> Chart:
-    """Draw the lower and upper bound of one reader or group over its clock, with the perfect watermark between them.
+    """Draw the lower and upper bound at the position of a group over the clock, with the perfect watermark between.
 
-    `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
-    `upper` (event time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the
-    smallest event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`,
-    drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who),
-    `reader` (the reader whose window it is, if it is not that of the group), and `upper_later` (the upper bound that
-    became known later, drawn as a thin named curve while `upper` is null). With `visible` of "all" title and sentence
-    say that the bounds are those of the complete log. Rows are sorted by `at_ms` and, if there, by `version`. Times
-    from 1973 on, in ms since 1970, are written as dates in UTC, and with such a clock all event times; smaller ones as
-    durations.
+    `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (clock, ms), `lower` and `upper` (event
+    time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the smallest event
+    time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`, drawn as
+    vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who), and `reader`
+    (then the bounds are those that this reader saw). With `visible` of "all" title and sentence say that the bounds are
+    those of the complete log. Rows are sorted by `at_ms` and, if there, by `version`. Times from 1973 on, in ms since
+    1970, are written as dates in UTC, and with such a clock all event times; smaller ones as durations.
 
-    With the `recording` of the bounds the sentence names what held the curve while it stopped for longest, and a click
-    on the chart, while a kernel runs, shows what `explain` says of that curve at that moment. `group` chooses one of
-    several groups. The lower panel shows each bound minus the perfect watermark, or minus the clock if that is not
-    known. `title` replaces the question above the chart; the sentence under it is the answer, computed from all rows
-    and the time for which each is valid. The lower bound decides the range of the axes, without distant values that it
-    has only for a short time; the other curves are drawn as far as they are in this range.
+    With the `recording` of the bounds the sentence names what held the curve while it stopped for longest, dots show
+    the bounds that the readers of the group saw at their polls, and a click on the chart, while a kernel runs, shows
+    what `explain` says of that curve at that moment. `group` chooses one of several groups. The lower panel shows each
+    bound minus the perfect watermark, or minus the clock if that is not known. `title` replaces the question above the
+    chart; the sentence under it is the answer, computed from all rows and the time for which each is valid. The lower
+    bound decides the range of the axes, without distant values that it has only for a short time; the other curves are
+    drawn as far as they are in this range.
 
     Raises `ChartError` for a missing column, no rows, a time that is not an integer, or rows of several streams, groups
     or segments.
@@ -130,23 +123,29 @@ def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title
             curve = Curve(group=table.group, reader=table.reader)
         end_ms = None if table.reader is None else curves.reader_until_ms(table.reader)
         table = table if end_ms is None else table.until(end_ms)
-
-    if curves is None or table.complete_log:
-        sentence = bounds_sentences(table)
-    else:
-        sentence = bounds_sentences(table, partial(stretch_words, curves, curve))
+        table = replace(table, seen=_seen_by(curves, recording, table))
+    head = bounds_head(table)
+    if curves is not None and not table.complete_log:
+        head = bounds_head(table, partial(held_by, curves, curve))
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
-    if table.upper_later is not None:
-        data["upper_later"] = table.upper_later
     data["incidents"] = [{"at_ms": row.at_ms, "kind": row.kind, "what": row.what} for row in table.incidents]
-    drawn: dict[str, Any] = {"sentence": sentence, "data": data, "scene": _compose(table, sentence, title)}
+    scene = _compose(table, head.headline, title)
+    drawn: dict[str, Any] = {"sentence": head.headline, "facts": head.facts, "data": data, "scene": scene}
     if curves is None:
         return Chart(**drawn)
     from wmlab.core.charts.clicked import AnsweringChart  # widgets take half a second to load
 
     return AnsweringChart(**drawn, answer=lambda at_ms: str(explain_curve(curves, curve, table.stream, at_ms)))
+
+
+def _seen_by(curves: Curves, recording: Recording, table: BoundsTable) -> SeenWindows:
+    """What the readers of the group saw at their polls; nothing where the bounds themselves are those of a reader."""
+    if table.reader is not None or table.group is None:
+        return {}
+    windows = seen_windows(recording, table.stream)
+    return {reader: seen for reader, seen in windows.items() if curves.group_of(reader) == table.group}
 
 
 def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
@@ -166,7 +165,7 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
     times = [[whole(name, value, unknown=True) for value in cells.get(name, nothing)] for name in _BOUNDS]
     # By clock, then version; rows that still tie are ordered by what they hold, so there is one order.
     rows = sorted(zip(clock, versions, *times, strict=True), key=lambda row: [(v is not None, v or 0) for v in row])
-    at_ms, _, lower, upper, perfect, later = map(list, zip(*rows, strict=True))
+    at_ms, _, lower, upper, perfect = map(list, zip(*rows, strict=True))
     group, reader = (cells.get(name, [None])[0] for name in ("group", "reader"))
     return BoundsTable(
         stream=str(cells["stream"][0]),
@@ -176,7 +175,6 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
         lower=lower,
         upper=upper,
         perfect_watermark=perfect if "perfect_watermark" in cells else None,
-        upper_later=later if "upper_later" in cells else None,
         incidents=sorted(
             {_incident(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
         ),
@@ -206,27 +204,25 @@ def _incident(entry: Any) -> Incident:
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     excess = minus(table.lower, table.perfect)
     above = minus(table.upper, table.perfect)
-    rows = thin([table.lower, table.upper, table.later, table.perfect, excess, above], CAP, xs=table.at_ms)
+    rows = thin([table.lower, table.upper, table.perfect, excess, above], CAP, xs=table.at_ms)
     at_ms = [table.at_ms[i] for i in rows]
     curves = {role: [values[i] for i in rows] for role, values in _curves(table).items() if values is not None}
-    clock = time_axis("reader's clock", [*table.at_ms, *(incident.at_ms for incident in table.incidents)])
+    clock = time_axis("clock", [*table.at_ms, *(incident.at_ms for incident in table.incidents)])
     every = [held(table.at_ms, values) for values in reversed(_curves(table).values()) if values is not None]
     event = time_axis("event time", _range(every, clock), pad_percent=4, clock=table.at_ms)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
-    alarms = table.breaches
+    names = _names(table)
     main: list[Layer] = [Between(xs=at_ms, lows=curves["lower"], highs=curves["upper"])]
-    main += [Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
-    main.append(_crosses([(at, lower) for at, lower, _ in alarms[:_MOST_ALARMS]]))
+    main += [Steps(name=names[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
+    main += _polls(table)
     note = "" if any(every) else "no bound is known"
-    fewer = drawn_words(
-        (len(rows), len(table.at_ms), "rows"), (_MOST_ALARMS, len(alarms), "stretches that are not safe, the first")
-    )
-    distances = _distance(table, at_ms, curves, clock, event, alarms[:_MOST_ALARMS])
+    fewer = drawn_words((len(rows), len(table.at_ms), "rows"))
+    distances = _distance(table, at_ms, curves, clock, event)
     return Scene(
         title=title or _question(table),
-        subtitle=joined(sentence, fewer),
-        folded={UPPER_BOUND: upper_bound_sentences(table)},
+        subtitle=sentence,
+        note=fewer,
         across=clock,
         panels=[Panel(up=event, layers=main, height=290.0, note=note), *_exceptions(table), *distances],
         rules=[Rule(row.at_ms, row.label, SHAPES.get(row.kind, "circle")) for row in table.incidents],
@@ -236,8 +232,28 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
 
 def _curves(table: BoundsTable) -> dict[str, list[Value] | None]:
     """The curves of the main panel by their role, the topmost last; None: there is none."""
-    later = table.later if any(value is not None for value in table.later) else None
-    return {"upper": table.upper, "later": later, "perfect": table.perfect_watermark, "lower": table.lower}
+    return {"upper": table.upper, "perfect": table.perfect_watermark, "lower": table.lower}
+
+
+def _names(table: BoundsTable) -> dict[str, str]:
+    """What the legend calls the curves."""
+    whose = " seen" if table.reader is not None else " at the position" if table.group is not None else ""
+    return {"upper": f"upper bound{whose}", "perfect": "perfect watermark", "lower": f"lower bound{whose}"}
+
+
+def _polls(table: BoundsTable) -> list[Dots]:
+    """The bounds that readers saw, as dots at their polls; of many an even share."""
+    words = time_words(table.at_ms)
+
+    def layer(side: str, role: str, shape: Shape, number: int) -> Dots:
+        points = []
+        for reader, seen in table.seen.items():
+            known = [(at, bound) for at, bound in zip(seen[0], seen[number], strict=True) if bound is not None]
+            shown = share_of(known, _MOST_POLLS)
+            points += [(at, bound, f"{reader} saw {words(bound)} at {words(at)}") for at, bound in shown]
+        return dots(f"{side} bound seen by a reader", role, shape, points, size=2.5)
+
+    return [layer("lower", "third", "circle", 1), layer("upper", "fourth", "diamond", 2)]
 
 
 def _range(curves: Sequence[Sequence[Piece]], clock: Axis) -> tuple[int, int]:
@@ -246,20 +262,22 @@ def _range(curves: Sequence[Sequence[Piece]], clock: Axis) -> tuple[int, int]:
 
 
 def _question(table: BoundsTable) -> str:
-    reader = f"reader group “{table.group}”" if table.group else "the reader"
-    verb = "In hindsight, what time had" if table.complete_log else "What time has"
-    return f"{verb} {reader} reached in stream “{table.stream}”?"
+    if table.reader is not None:
+        return f"Which time bounds of {table.stream} did {table.reader} see?"
+    whose = f" at the position of {table.group}" if table.group else ""
+    return f"Which time bounds does {table.stream} have{whose}{' in hindsight' if table.complete_log else ''}?"
 
 
 def _exceptions(table: BoundsTable) -> list[Panel]:
-    """A strip with the stretches of the clock in which the lower bound is unknown, and those with an upper bound.
+    """A strip with the stretches without a lower bound, with an upper one, and above the perfect watermark.
 
     What is so all the time is no exception.
     """
     whole = [(table.at_ms[0], table.at_ms[-1])]
     spans = {
-        ("lower", "lower unknown"): unknown_spans(table.at_ms, table.lower),
-        ("upper", "upper known"): known_spans(table.at_ms, table.upper),
+        ("lower", "no lower bound"): unknown_spans(table.at_ms, table.lower),
+        ("upper", "an upper bound"): known_spans(table.at_ms, table.upper),
+        ("alarm", "above perfect"): known_spans(table.at_ms, [1 if above else None for above in table.is_above]),
     }
     drawn = [(role, words, intervals) for (role, words), intervals in spans.items() if intervals not in ([], whole)]
     if not drawn:
@@ -271,7 +289,7 @@ def _exceptions(table: BoundsTable) -> list[Panel]:
             boxes=[Box(begin, end, row - 0.3, row + 0.3, "", words) for begin, end in intervals],
             opacity=0.5,
             legend=False,
-            outlined=False,
+            outlined=role == "alarm",  # so that a short one is seen
         )
         for row, (role, words, intervals) in enumerate(drawn)
     ]
@@ -284,21 +302,14 @@ def _distance(
     curves: dict[str, list[Value]],
     clock: Axis,
     event: Axis,
-    alarms: Sequence[tuple[int, int, int]],
 ) -> list[Panel]:
     """Each bound minus the reference, which is the line at 0; nothing if there is no reference or no known bound."""
     if any(value is not None for value in table.perfect):
-        return _to_perfect(table, at_ms, curves, clock, alarms)
+        return _to_perfect(table, at_ms, curves, clock)
     return _to_clock(table, clock) if clock.instants == event.instants else []
 
 
-def _to_perfect(
-    table: BoundsTable,
-    at_ms: list[int],
-    curves: dict[str, list[Value]],
-    clock: Axis,
-    alarms: Sequence[tuple[int, int, int]],
-) -> list[Panel]:
+def _to_perfect(table: BoundsTable, at_ms: list[int], curves: dict[str, list[Value]], clock: Axis) -> list[Panel]:
     """Each bound minus the perfect watermark: both hold until the next row, and so does the difference."""
     drawn = [role for role in curves if role != "perfect"]
     differences = {role: minus(curves[role], curves["perfect"]) for role in drawn}
@@ -307,10 +318,9 @@ def _to_perfect(
         _reference("perfect watermark", clock),
     ]
     layers += [
-        Steps(name=f"{_SHORT.get(role, role)} − perfect watermark", role=role, xs=at_ms, ys=values, legend=False)
+        Steps(name=f"{role} − perfect watermark", role=role, xs=at_ms, ys=values, legend=False)
         for role, values in differences.items()
     ]
-    layers.append(_crosses([(at, above) for at, _, above in alarms]))
     every = [
         held(table.at_ms, minus(values, table.perfect))
         for role, values in reversed(_curves(table).items())
@@ -340,8 +350,3 @@ def _distances(title: str, curves: Sequence[Sequence[Piece]], layers: Sequence[L
     if not any(curves):
         return []
     return [Panel(up=time_axis(title, [*_range(curves, clock), 0], pad_percent=8), layers=layers, height=130.0)]
-
-
-def _crosses(points: Sequence[tuple[int, int]]) -> Dots:
-    words = "lower bound above the perfect watermark"
-    return dots("not safe", "alarm", "cross", ((at, value, words) for at, value in points), size=5.0)

@@ -31,7 +31,7 @@ from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Layer, Path, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, counted, in_mermaid, is_instant, rounded
+from wmlab.core.words import clock_words, in_mermaid, is_instant, rounded
 from wmlab.streams.answers.history import segments_of
 from wmlab.streams.answers.messages import (
     Message,
@@ -39,7 +39,7 @@ from wmlab.streams.answers.messages import (
     exact_clock,
     kinds_of,
     lineage_sentence,
-    message_sentences,
+    message_head,
     topology_sentence,
 )
 from wmlab.streams.model.segment import segment_name
@@ -110,13 +110,14 @@ def message_diagram(
     nodes = list(dict.fromkeys(parties or _side_by_side(near)))
     clock = Axis("clock", from_ms, to_ms, is_instant([from_ms, to_ms]), duration_unit(span_ms))
     moment = Path(name="moment", role="mark", xs=[around_ms] * 2, ys=(-0.5, len(nodes) - 0.5), legend=False)
-    sentence = message_sentences(messages, "".join(streams) or "no stream", from_ms, to_ms)
+    head = message_head(messages)
     fewer = drawn_words((len(near), len(messages), f"messages{', the nearest' if len(messages) > _MOST else ''}"))
     within = f" in {streams[0]}" if streams else ""
     data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
     return chart_of(
-        sentence,
+        head.headline,
         data,
+        facts=head.facts,
         title=title or f"What was said{within} around {exact_clock(around_ms, span_ms)}?",
         note=fewer,
         across=clock,
@@ -231,7 +232,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
         for old, new in product(sorted(before - after), sorted(after - before))
         if segments[old].keys.overlaps(segments[new].keys)
     ]
-    return Diagram(lineage_sentence(name, rows), "\n".join(lines))
+    return Diagram(lineage_sentence(rows), "\n".join(lines))
 
 
 def topology(recording: Recording) -> Diagram:
@@ -251,14 +252,14 @@ def topology(recording: Recording) -> Diagram:
     readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
     lines = ["flowchart LR"]
     lines += [f'  {_id(stream)}[("{in_mermaid(stream)}")]' for stream in streams]
-    counts = [counted(len(streams), "stream")]
+    counts = {"Streams": len(streams)}
     for noun, pairs, arrow, shape in (
-        ("writer", writers, "{node} -- events and marks --> {stream}", '(["{name}"])'),
-        ("controller", controllers, "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
-        ("reader", readers, "{stream} -- events and bounds --> {node}", '(["{name}"])'),
+        ("writers", writers, "{node} -- events and marks --> {stream}", '(["{name}"])'),
+        ("controllers", controllers, "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
+        ("readers", readers, "{stream} -- events and bounds --> {node}", '(["{name}"])'),
     ):
         names = sorted({node for _, node in pairs})
-        counts.append(counted(len(names), noun))
+        counts[noun] = len(names)
         lines += [f"  {_id(node)}{shape.format(name=in_mermaid(node))}" for node in names]
         lines += ["  " + arrow.format(node=_id(node), stream=_id(stream)) for stream, node in sorted(pairs)]
     return Diagram(topology_sentence(counts), "\n".join(lines))

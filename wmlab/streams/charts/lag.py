@@ -41,16 +41,16 @@ from wmlab.core.charts.scene import (
     thinned,
 )
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import joined, rounded
-from wmlab.streams.answers.arrivals import Delays, arrival_sentences, extremes
+from wmlab.core.words import percent, rounded
+from wmlab.streams.answers.arrivals import Delays, arrival_head, extremes
 from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.lag import (
     SeenWindows,
-    beyond_sentence,
     by_mean_lag,
-    lag_sentences,
+    lag_head,
     lag_spread,
     seen_windows,
     uncertainty_spread,
@@ -61,10 +61,9 @@ from wmlab.streams.answers.trade_off import (
     RunFigures,
     field_words,
     medians,
-    percent,
-    replay_sentences,
+    replay_head,
     replayed_figures,
-    sweep_sentences,
+    sweep_head,
     value_words,
 )
 
@@ -83,7 +82,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     windows = seen_windows(recording, name)
     order = by_mean_lag(windows)
     shown = {reader: windows[reader] for reader in order[: len(SERIES)]}
-    sentence = lag_sentences(recording, name, windows)
+    head = lag_head(windows)
     most_lag = drawn_words((len(shown), len(order), "readers, those with most lag"))
     lines, curves = list[Path](), list[Steps]()
     lags, widths = list[list[Piece]](), list[list[Piece]]()
@@ -103,9 +102,10 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
             Panel(up=_from_0("uncertainty", widths, clock.high - clock.low), layers=merge_equal(curves), height=130.0)
         )
     return chart_of(
-        sentence,
+        head.headline,
         _data(windows),
-        title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
+        facts=head.facts,
+        title=title or f"How far were the bounds that readers saw of {name} behind their clocks, and apart?",
         note=most_lag,
         across=clock,
         panels=panels,
@@ -129,7 +129,7 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     lags, widths = lag_spread(windows), uncertainty_spread(windows)
     if lags is None:
         raise ChartError(
-            f"No reader of {name} ever knew a lower bound.", remedy="Ask recording.explain() what held it back."
+            f"No reader of {name} ever saw a lower bound.", remedy="Ask recording.explain() what held it back."
         )
     spreads = [("lag", "lower", lags), *([("uncertainty", "upper", widths)] if widths is not None else [])]
     clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
@@ -138,12 +138,12 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     step = nice_step(high - low, _BINS)
     low, high = low // step * step, (high // step + 1) * step
     across = time_axis("lag, uncertainty", [low, high])
-    sentence = lag_sentences(recording, name, windows)
+    head = lag_head(windows)
     return chart_of(
-        sentence,
+        head.headline,
         _data(windows),
-        title=title or f"For how long was which lag and uncertainty there in {name}?",
-        note=joined(*(beyond_sentence(what, spread, low, high) for what, _, spread in spreads)),
+        facts=head.facts,
+        title=title or f"How long did readers of {name} see which lag and uncertainty?",
         across=across,
         panels=[_histogram(what, role, spread, step, across) for what, role, spread in spreads],
     )
@@ -209,7 +209,7 @@ def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Cha
     labels = [value_words(by, value) for value in dict.fromkeys(value for value, _, _ in runs)]
     question = title or f"How does the {field_words(by)} trade lag against late events?"
     note = drawn_words((len(rows), len(columns[by]), "runs, those with a lag"))
-    return _chart(question, sweep_sentences(by, runs), note, by, labels, runs)
+    return _chart(question, sweep_head(by, runs), note, by, labels, runs)
 
 
 def replay(watermarks: Any, recording: Recording | None = None, *, title: str | None = None) -> Chart:
@@ -234,12 +234,10 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
     runs = replayed_figures(recording, name, logs)
     question = title or f"Which configuration would {name} have needed?"
-    return _chart(question, replay_sentences(runs), "", "config", [config for config, _, _ in runs], runs)
+    return _chart(question, replay_head(runs), "", "config", [config for config, _, _ in runs], runs)
 
 
-def _chart(
-    question: str, sentence: str, note: str, by: str, labels: Sequence[str], runs: Sequence[RunFigures]
-) -> Chart:
+def _chart(question: str, head: Head, note: str, by: str, labels: Sequence[str], runs: Sequence[RunFigures]) -> Chart:
     """Two panels over the values side by side: a dot a run, and a line through the medians."""
     indices = {value: index for index, value in enumerate(dict.fromkeys(value for value, _, _ in runs))}
     at = [indices[value] for value, _, _ in runs]
@@ -260,7 +258,7 @@ def _chart(
     ticks = tuple(Tick(index, label) for index, label in enumerate(labels))
     across = Numbers(field_words(by), -0.5, len(labels) - 0.5, marked=ticks)
     data = columns(runs, by, "lag_ms", "late_share")
-    return chart_of(sentence, data, title=question, note=note, across=across, panels=panels)
+    return chart_of(head.headline, data, facts=head.facts, title=question, note=note, across=across, panels=panels)
 
 
 _MOST_EVENTS: Final = 700
@@ -272,11 +270,10 @@ _SIDES: Final = ("upper", "lower")
 def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw every event at its arrival and its event time, with the bounds of the watermarks emitted so far.
 
-    An event below the lower step is late for a watermark and is marked with a cross. Of many events, 700 are drawn,
-    evenly spread, with the slowest and the fastest, and all late ones; if there are more than 100,000, the late ones
-    and the chart's data are an even sample. The axis of event times leaves out a few distant ones, which the chart
-    counts. Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no
-    events.
+    An event that arrived below the lower bound in the log has a cross. Of many events, 700 are drawn, evenly spread,
+    with the slowest and the fastest, and all with a cross; if there are more than 100,000, these and the chart's data
+    are an even sample. The axis of event times leaves out a few distant ones, which the chart counts. Events are read
+    part by part. Raises `ChartError` if there are several streams and none is chosen, or no events.
     """
     name = one_stream(recording, stream, "events")
     marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
@@ -289,7 +286,7 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     events, late = _spread(parts(), delays.count), _spread(parts(too_late=True), lates)
     drawn = share_of(events, _MOST_EVENTS)
     drawn += [row for row in extremes(parts()) if row not in drawn]
-    sentence = arrival_sentences(name, delays, lates)
+    head = arrival_head(delays)
     times = [row["event_time"] for row in (*events, *drawn, *late)]
     bounds = [mark[side] for mark in without_ends(marks) for side in _SIDES]
     arrivals = [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]
@@ -298,11 +295,12 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     layers: list[Layer] = [
         _dots("event", "text", drawn, 1.6),
         *_bounds(marks, events[-1]["append_ms"]),
-        _dots("event below the lower bound", "alarm", late, 4.0),
+        _dots("event below the lower bound in the log", "alarm", late, 4.0),
     ]
     return chart_of(
-        sentence,
+        head.headline,
         columns_of(events, ("append_ms", "event_time")),
+        facts=head.facts,
         title=title or f"When did the events of {name} happen, and when did they arrive?",
         note=drawn_words((len(drawn), delays.count, "events")),
         across=time_axis("arrival", arrivals),
@@ -330,7 +328,7 @@ def _bounds(marks: Sequence[TableRow], end_ms: int) -> list[Steps]:
     xs, lower, upper = zip(*bounds, strict=True)
     rows = thin([upper, lower], _MOST_STEPS, xs=xs)
     return [
-        Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
+        Steps(name=f"{side} bound in the log", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
         for side, values in (("upper", upper), ("lower", lower))
     ]
 

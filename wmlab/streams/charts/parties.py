@@ -6,6 +6,7 @@ Source: PDP-33, In-memory State and Periodic Watermark Workflow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, Final
 
@@ -25,28 +26,29 @@ from wmlab.core.charts.chart import (
     stream_rows,
     the_recording,
 )
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Shape, Steps, dots, lanes
+from wmlab.core.charts.scene import Blocks, Box, ConstantSpan, Dots, Panel, Rule, Shape, Steps, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, joined, rounded
-from wmlab.streams.answers.curves import LOG, Curves
+from wmlab.core.words import clock_words, rounded
+from wmlab.streams.answers.curves import LOG, Curves, longest_stall
 from wmlab.streams.answers.cycles import (
     Membership,
     Standing,
     WriterSpan,
-    cycle_sentences,
+    cycle_head,
     cycle_words,
-    generation_sentences,
+    generation_head,
     holding_writers,
     known_writers,
     mark_words,
     memberships,
     missing_marks,
-    noting_sentences,
+    noting_head,
 )
+from wmlab.streams.answers.longest_stop import held_by, stop_facts
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
-from wmlab.streams.answers.stragglers import cost_sentences, cost_words, is_alone, missing_cycles
+from wmlab.streams.answers.stragglers import cost_sentences, cost_words, is_alone
 
 _MOST_MARKS: Final = 500
 _MOST_SPANS: Final = 300
@@ -70,11 +72,14 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     writers = sorted({row["writer"] for row in marks})
     end_ms = max([marks[-1]["received_ms"], *cycles_ms])
     missing = missing_marks(marks, end_ms)
-    causes = list(Curves(recording, name).spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
+    curves = Curves(recording, name)
+    causes = list(curves.spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
     holding = holding_writers(causes)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    sentence = joined(noting_sentences(name, marks, holding), missing_cycles(causes))
+    stall = longest_stall(causes)
+    held = ConstantSpan(stall[0].cause.bound, stall[0].from_ms, stall[-1].to_ms, range(0), True) if stall else None
+    head = noting_head(marks, stop_facts(held, partial(held_by, curves, LOG)))
     fewer = drawn_words(
         (_MOST_MARKS, len(accepted), "accepted marks"),
         (_MOST_MARKS, len(refused), "refused marks"),
@@ -83,16 +88,17 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     )
     data = columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome"))
     return chart_of(
-        sentence,
+        head.headline,
         data,
-        title=title or f"Who noted time in {name}, and who held its lower bound?",
+        facts=head.facts,
+        title=title or f"Who noted time in {name}, and who held its watermark?",
         note=fewer,
         across=time_axis("clock", [marks[0]["received_ms"], *cycles_ms[:1], end_ms]),
         panels=[
             lanes(
                 writers,
                 [
-                    _blocks("held the lower bound", "lower", holding, writers, 0.30),
+                    _blocks("held the watermark in the log", "lower", holding, writers, 0.30),
                     _blocks("no mark when one was due", "alarm", missing, writers, 0.12),
                     dots("accepted", "third", "circle", _marks(share_of(accepted, _MOST_MARKS), writers), size=2.6),
                     dots("refused", "alarm", "cross", _marks(share_of(refused, _MOST_MARKS), writers), size=4.5),
@@ -189,8 +195,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     drawn_cycles = share_of(cycles, _MOST_CYCLES)
-    held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
-    sentence = joined(cycle_sentences(name, cycles), missing_cycles(held_by))
+    head = cycle_head(cycles)
     fewer = drawn_words((len(drawn_cycles), len(cycles), "cycles"))
     times = held([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = single([mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
@@ -205,8 +210,9 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     up = time_axis("event time", ends, pad_percent=5, clock=clock)
     columns = ("controller", "at_ms", "previous_lower", "lagging", "removed", "outcome", "reason")
     return chart_of(
-        sentence,
+        head.sentence,
         columns_of(cycles, columns),
+        facts=head.facts,
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         note=fewer,
         across=time_axis("clock", clock),
@@ -232,8 +238,8 @@ def _cycles(emitted: bool, cycles: Sequence[TableRow], controllers: Sequence[str
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
     """Draw which controller owned each bucket of streams over time, according to the coordination service.
 
-    For a bucket without an owner, no cycle runs, so the bounds of its streams stall. Buckets without streams are left
-    out, and those beyond the first 30. Raises `ChartError` for anything but a recording of streams, and
+    For a bucket without an owner no cycle runs, so its streams get no watermark. Buckets without streams are left out,
+    and those beyond the first 30. Raises `ChartError` for anything but a recording of streams, and
     `RecordingError` for a log from outside without buckets.
     """
     the_recording(recording, "ownership")
@@ -249,8 +255,9 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]
     layers.append(_nobody(owners.gaps, buckets))
     return chart_of(
-        owners.sentence,
+        owners.headline,
         columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms")),
+        facts=owners.facts,
         title=title or "Who owned which bucket of streams?",
         note=fewer,
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
@@ -323,7 +330,7 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
     drawn_cycles = share_of(cycles, _MOST_GENERATIONS)
     moments = {row["at_ms"] for row in drawn_cycles}
     drawn = [entry for entry in entries if entry.at_ms in moments and entry.writer in writers]
-    sentence = generation_sentences(name, cycles, entries)
+    head = generation_head(cycles, entries)
     fewer = drawn_words((_MOST_GENERATIONS, len(cycles), "cycles"), (_MOST_WRITERS, len(known), "writers"))
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     left_out = {entry.writer for entry in entries if entry.standing in (Standing.SILENT, Standing.OLDER)}
@@ -331,8 +338,9 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
     ends = shown_range([held(curve.xs, curve.ys) for curve in curves], least_ms=clock[1] - clock[0])
     up = time_axis("event time", ends, pad_percent=5, clock=clock)
     return chart_of(
-        sentence,
+        head.headline,
         columns(entries, "at_ms", "barrier", "writer", "standing"),
+        facts=head.facts,
         title=title or f"Which writers of {name} were in each generation, and why were others not?",
         note=fewer,
         across=time_axis("clock", clock),

@@ -30,6 +30,7 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, dots, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
@@ -40,7 +41,7 @@ from wmlab.streams.answers.stream_cut import (
     Lengths,
     cut_at,
     group_offsets,
-    key_space_sentences,
+    key_space_head,
     offset_words,
     segment_words,
 )
@@ -93,7 +94,7 @@ def stream_cut(
         cut.steps,
         cut.history,
         title=title or f"How did the stream cut of {name} at {emitted} come about?",
-        sentence=cut.sentences(name),
+        head=cut.head,
     )
 
 
@@ -104,7 +105,7 @@ def draw_cut(
     history: StreamHistory,
     *,
     title: str,
-    sentence: str,
+    head: Head,
 ) -> Chart:
     """Draw the steps to a cut: the `positions` by writer, the cut `before` (empty: it does not enter), and each step.
 
@@ -118,8 +119,9 @@ def draw_cut(
         for segment, offset in row.offsets.items()
     ]
     return chart_of(
-        sentence,
+        head.headline,
         columns(table, "step", "segment", "keys", "offset"),
+        facts=head.facts,
         title=title,
         note=drawn_words((_MOST_WRITERS, len(positions), "writers")),
         across=Numbers("key", 0, _WHOLE, _ticks(history, rows)),
@@ -227,12 +229,13 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     times = [lengths.last_ms, *(row["emitted_ms"] for row in marks)]
     end_ms = max([*times, *(row["sealed_ms"] or row["created_ms"] for row in segments)])
     cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*position) for position in standing]
-    sentence = key_space_sentences(name, segments, len(marks), cuts, end_ms)
+    head = key_space_head(segments, len(marks), cuts, end_ms)
     fewer = drawn_words((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(positions), "positions"))
     data = columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms"))
     return chart_of(
-        sentence,
+        head.headline,
         data,
+        facts=head.facts,
         title=title or f"Which segment held which keys of {name}, and where did the cuts pass?",
         note=fewer,
         across=time_axis("clock", [*(row["created_ms"] for row in segments), end_ms]),

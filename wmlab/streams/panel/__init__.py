@@ -398,7 +398,7 @@ def _bundles(chart: Chart) -> Iterator[dict[str, Any]]:
     """What a cell that shows a chart has as its outputs."""
     from wmlab.core.charts.plotly import draw_heading  # plotly takes half a second to load
 
-    yield {"text/html": draw_heading(chart.scene)}
+    yield {"text/html": draw_heading(chart.scene, chart.facts)}
     yield chart._repr_mimebundle_()
 
 

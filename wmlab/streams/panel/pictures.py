@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Final
 
@@ -13,13 +12,11 @@ from wmlab.streams import charts
 from wmlab.streams.answers.bounds_table import BoundsTable, Incident
 from wmlab.streams.answers.history import rows_of_stream
 from wmlab.streams.charts.bounds import draw_bounds
-from wmlab.streams.model.window import TimeWindow
-from wmlab.streams.positions import group_windows
 from wmlab.streams.recording import StreamRecording
 
 
 def readers_of(recording: Recording, stream: str) -> list[str]:
-    """Who looked at a time window of the stream; first those that knew a lower bound most often."""
+    """Who looked at a time window of the stream; first those that saw a lower bound most often."""
     known: dict[str, int] = {}
     for row in rows_of_stream(recording, "windows", stream):
         known[row["reader"]] = known.get(row["reader"], 0) + (row["lower"] is not None)
@@ -29,13 +26,12 @@ def readers_of(recording: Recording, stream: str) -> list[str]:
 def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
     """The time bounds that a reader saw during the run, with what happened meanwhile.
 
-    They are rows of the table `windows`, so they need no Spark and no perfect watermark is known. The upper bound that
-    became known later is that of the reader's group at the same time. `reader` is by default the first of `readers_of`.
+    They are rows of the table `windows`: they need no Spark, and there is no perfect watermark. `reader` is by default
+    the first of `readers_of`.
     """
     seen = next(iter(readers_of(recording, stream)), None) if reader is None else reader
     windows = [row for row in rows_of_stream(recording, "windows", stream) if row["reader"] == seen]
     rows = sorted(windows, key=itemgetter("at_ms"))
-    in_hindsight = group_windows(recording, stream=stream, visible="all")
     happened = rows_of_stream(recording, "incidents", stream)
     table = BoundsTable(
         stream=stream,
@@ -46,15 +42,8 @@ def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
         upper=[row["upper"] for row in rows],
         perfect_watermark=None,
         incidents=sorted({Incident(row["at_ms"], row["kind"], row["detail"], row["target"]) for row in happened}),
-        upper_later=[_upper_at(in_hindsight[row["group"]], row["at_ms"]) for row in rows],
     )
-    return draw_bounds(table, recording=recording, title=f"How far is {seen} in event time, and how sure is that?")
-
-
-def _upper_at(windows: Sequence[tuple[int, TimeWindow]], at_ms: int) -> int | None:
-    """The upper bound at a time of windows that each hold until the next one."""
-    index = bisect_right(windows, at_ms, key=itemgetter(0)) - 1
-    return windows[index][1].upper if index >= 0 else None
+    return draw_bounds(table, recording=recording)
 
 
 BOUNDS_SEEN: Final = "time bounds"

@@ -181,7 +181,7 @@ class PanelView:
         opening = _row([self.example, self.undo, self.redo])
         looking = _row([self.picture, self.reader, self.keep, self.check])
         form = [opening, self.section, self.part, ui.HBox([self.add, self.remove]), self.fields, self.yaml]
-        seen = [looking, self.notice, self.sentence, self.drawn, self.comparison, self.verdicts]
+        seen = [looking, self.notice, self.verdicts, self.sentence, self.drawn, self.comparison]
         columns = [
             ui.VBox(form, layout=ui.Layout(flex="1 1 340px", min_width="0", max_width="560px", padding="0 12px 0 0")),
             ui.VBox(seen, layout=ui.Layout(flex="2 1 480px", min_width="0")),

@@ -1,0 +1,97 @@
+"""The labels of what stands above the charts of streams: each with what its values are, and its meaning in one line.
+
+A chart says its headline, and folds these facts below it. Every one is arithmetic on the rows that the chart shows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wmlab.core.facts import Kind, Vocabulary, vocabulary
+
+HEAD_LABELS: Final[Vocabulary] = vocabulary(
+    # time bounds
+    ("bound", Kind.NAME, "which lower bound is drawn: in the log, at the position of a group, or seen by a reader"),
+    ("first", Kind.MOMENT, "the first known value of the lower bound"),
+    ("last", Kind.MOMENT, "the last known value of the lower bound"),
+    ("unknown for", Kind.LENGTH, "for how long there was no lower bound"),
+    ("upper bound for", Kind.LENGTH, "for how long there was an upper bound"),
+    ("seen by", Kind.NAME, "the readers whose polls are drawn as dots"),
+    ("saw up to", Kind.MOMENT, "the largest lower bound that each of them saw at a poll"),
+    ("polls", Kind.COUNT, "how often each of them looked at its window"),
+    ("polls with an upper bound", Kind.COUNT, "at how many of its polls each of them saw an upper bound"),
+    ("above perfect for", Kind.LENGTH, "for how long the lower bound was above the perfect watermark"),
+    ("above perfect by", Kind.LENGTH, "by how much it was at most"),
+    ("longest stop", Kind.LENGTH, "longest time in which that curve kept one known value"),
+    ("at", Kind.MOMENT, "the value that the curve kept"),
+    ("from", Kind.MOMENT, "when that stop began"),
+    ("to", Kind.MOMENT, "when it ended, or the run"),
+    ("held by", Kind.NAME, "who held the curve for longest in that stop, or what, where no party did"),
+    # notes, cycles and generations
+    ("marks", Kind.COUNT, "how many times were noted"),
+    ("marks refused", Kind.COUNT, "how many of them a controller did not accept"),
+    ("cycles", Kind.COUNT, "how many cycles looked at the notes"),
+    ("emitted", Kind.COUNT, "how many of them emitted a watermark"),
+    ("waited for most", Kind.NAME, "the writer that most of the cycles without a watermark waited for"),
+    ("waited for in", Kind.COUNT, "how many cycles waited for that writer"),
+    ("no cycle for", Kind.LENGTH, "the longest time between two cycles that follow each other"),
+    ("no cycle from", Kind.MOMENT, "when the first of these two ran"),
+    ("known writers", Kind.COUNT, "how many writers were on record in some cycle"),
+    ("left out longest", Kind.NAME, "the writer that was left out of most generations in a row"),
+    ("left out of", Kind.COUNT, "how many generations in a row that writer was left out of"),
+    ("left out from", Kind.MOMENT, "the first cycle of these"),
+    ("left out to", Kind.MOMENT, "the last cycle of these"),
+    # what readers saw, and bounds side by side
+    ("median lag", Kind.LENGTH, "a reader's clock minus the lower bound that it saw: not more for half of the time"),
+    ("worst lag", Kind.LENGTH, "the largest such lag"),
+    ("median uncertainty", Kind.LENGTH, "upper minus lower bound that a reader saw: not more for half of the time"),
+    ("compared for", Kind.LENGTH, "for how long at least two of the bounds were known"),
+    ("behind", Kind.NAME, "the bound that was for longest the smallest known one, and smaller than the largest"),
+    ("behind for", Kind.LENGTH, "for how long it was"),
+    ("apart at most", Kind.LENGTH, "the largest distance between the smallest and the largest known bound"),
+    ("apart most at", Kind.MOMENT, "when they first were so far apart"),
+    ("least time for", Kind.LENGTH, "for how long the map of a group had a least time"),
+    ("least of", Kind.NAME, "the reader whose time was for longest the least one, and less than another one"),
+    ("least for", Kind.LENGTH, "for how long it was"),
+    # events and messages
+    ("events", Kind.COUNT, "how many events arrived"),
+    ("median delay", Kind.LENGTH, "from the time of an event to its arrival: half of the events took no longer"),
+    ("longest delay", Kind.LENGTH, "the longest such delay"),
+    ("messages", Kind.COUNT, "how many messages were on their way in the period that is drawn"),
+    ("parties", Kind.COUNT, "how many senders and receivers they had"),
+    ("kinds", Kind.NAME, "the kinds of these messages, the most frequent first"),
+    ("of a kind", Kind.COUNT, "how many messages there were of each kind"),
+    ("not arrived", Kind.COUNT, "how many of them did not arrive"),
+    ("slowest took", Kind.LENGTH, "how long the slowest of those that arrived took"),
+    # stream cuts and segments
+    ("watermark of the cut", Kind.MOMENT, "the lower bound of the watermark whose cut is drawn"),
+    ("writers counted", Kind.COUNT, "how many writers that watermark counts"),
+    ("furthest position", Kind.NAME, "the furthest offset in each segment, of all that the algorithm takes"),
+    ("keys without a position", Kind.NAME, "the key ranges of which the furthest position has no segment"),
+    ("taken", Kind.NAME, "what the cut takes for them"),
+    ("cut", Kind.NAME, "the stream cut: segments, each with an offset"),
+    ("watermarks", Kind.COUNT, "how many watermarks were made"),
+    ("written after the last cut", Kind.LENGTH, "from the moment to which the newest drawn cut reaches, to the end"),
+    ("segments", Kind.COUNT, "how many segments the stream had"),
+    ("open segments", Kind.COUNT, "how many of them were open at the end"),
+    # owners of buckets
+    ("buckets", Kind.COUNT, "how many buckets of streams there were"),
+    ("controllers", Kind.NAME, "the controllers, by name"),
+    ("share", Kind.SHARE, "the part of the owned time of all buckets that each of them had"),
+    ("gaps", Kind.COUNT, "how often a bucket was without an owner after it had one"),
+    ("longest gap", Kind.LENGTH, "the longest of these times"),
+    ("bucket", Kind.NAME, "the bucket that it was"),
+    ("gap from", Kind.MOMENT, "when it began"),
+    # configurations
+    ("configurations", Kind.NAME, "the configurations, those with the least mean lag first"),
+    ("mean lag", Kind.LENGTH, "the mean lag of the watermarks of each of them behind the clock"),
+    ("late events", Kind.SHARE, "the part of the events that arrived after a watermark above their time"),
+    ("best", Kind.NAME, "of those with the fewest late events the one with the least mean lag"),
+    ("best lag", Kind.LENGTH, "its mean lag"),
+    ("field", Kind.NAME, "the option whose values are compared"),
+    ("first value", Kind.NAME, "its first value"),
+    ("last value", Kind.NAME, "its last value"),
+    ("lag of the first", Kind.LENGTH, "the median of the mean lags of the runs with the first value"),
+    ("lag of the last", Kind.LENGTH, "the median of the mean lags of the runs with the last value"),
+    ("without late events", Kind.NAME, "the values at which no run has late events"),
+)
