@@ -180,11 +180,9 @@ LABELS: Final = vocabulary(
         Kind.NAME,
         "owner of the stream's bucket, or nobody, where a cycle is overdue or kept from running",
     ),
-    ("controller", Kind.NAME, "owner of the bucket, or the last one, where a cycle is kept from running, not overdue"),
+    ("controller", Kind.NAME, "owner of the bucket, or the last one, where a cycle is overdue or kept from running"),
     ("controller state", Kind.WORD, "what has befallen that controller and lasts"),
     ("controller since", Kind.MOMENT, "since when"),
-    ("no cycle for", Kind.LENGTH, "longest time in a row in which a cycle was overdue"),
-    ("no cycle from", Kind.MOMENT, "when that time began"),
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
     ("deleted at", Kind.MOMENT, "when the stream was deleted"),
@@ -206,7 +204,6 @@ LABELS: Final = vocabulary(
     ("silent writer", Kind.NAME, "replayed writer with the smallest newest event, if it is silent and is no holder"),
     ("newest event", Kind.MOMENT, "largest time of its events by then"),
     ("sent at", Kind.MOMENT, "when its last event was appended"),
-    ("silent for", Kind.LENGTH, "for how long in all it was that, over the run; of the writer with the longest"),
     # Over a run.
     ("curve", Kind.NAME, "the curve with the longest stop"),
     ("longest stop", Kind.LENGTH, "longest time in which that curve kept one known value"),
@@ -338,7 +335,6 @@ OF_RUN_NEXT: Final[Templates] = (
     "The script waited for a moment that never came: {never came}.",
     "Notes were refused of {refused}.",
     "The watermark in the log stood still for {log stopped for}, held by {log held by}.",
-    "{silent writer} sent nothing for {silent for}, but went on noting times.",
 )
 """The second sentence of a whole run; there may be none."""
 NAME_OF_CURVE: Final[Mapping[str, str]] = {
