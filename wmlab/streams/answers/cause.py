@@ -167,7 +167,7 @@ def cause_of_log(state: RunState) -> Cause:
         at_least=min(others) if kind is CauseKind.PERIOD and blocking is None and others else None,
         next_cycle_ms=due_ms,
         blocked_by=blocking,
-        reason="" if cycle is None else (cycle["reason"] or "the watermark was not appended"),
+        reason="" if cycle is None else cycle["reason"],
         newest=state.lower,
         sealed_ms=state.sealed_ms,
         deleted_ms=state.deleted_ms,
@@ -188,7 +188,9 @@ def _kind_of_log(state: RunState) -> CauseKind:
     behind = {name for name in state.on_record if not state.is_beyond(name)}
     if cycle["lagging"]:
         return CauseKind.LAGGING if behind & set(cycle["lagging"]) else CauseKind.PERIOD
-    has_emitted = cycle["outcome"] == "emitted" and bound is not None and bound["emitted_ms"] >= cycle["at_ms"]
+    is_appended = bound is not None and bound["emitted_ms"] >= cycle["at_ms"]
+    # Between the beginning of a cycle and the append of its watermark nothing has failed yet.
+    has_emitted = cycle["outcome"] == "emitted" and (is_appended or state.cycle_fault is None)
     if has_emitted or cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
         return CauseKind.SLOWEST if behind else CauseKind.PERIOD
     if cycle["cause"] == HeldBy.EXPECTED:

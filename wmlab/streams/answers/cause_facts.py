@@ -99,7 +99,7 @@ def held_by(cause: Cause) -> tuple[str, ...]:
 
 
 def _facts(cause: Cause, values: Values) -> Facts:
-    return Facts(LABELS, values, clock_ms=cause.at_ms)
+    return Facts(LABELS, {"moment": cause.at_ms, **values}, clock_ms=cause.at_ms)
 
 
 def _said(facts: Facts, *choices: Templates) -> tuple[str, ...]:

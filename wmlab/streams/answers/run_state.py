@@ -234,8 +234,8 @@ class RunState:
         return faults[0] if all(fault is not None for fault in faults) else None
 
     def is_beyond(self, writer: str) -> bool:
-        """Whether a writer on record has noted a time beyond the bound."""
-        return self.lower is None or self.on_record[writer].time > self.lower
+        """Whether a writer on record has noted a time beyond the last watermark, known or not."""
+        return self.bound is None or self.on_record[writer].time > int(self.bound["lower"])
 
     def step(self, table: str, row: TableRow) -> None:
         """Take one more row of a table."""

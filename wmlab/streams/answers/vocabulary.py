@@ -102,7 +102,9 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
 """What each cause means; "the next cut" is that of the oldest watermark that the position has not passed.
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
-It is *behind* if its last accepted time is not above the watermark. The causes of the log, in this order:
+It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts writers
+or not. The next cycle is due as the last row of a cycle says; after a watermark that is appended no earlier, and so is
+that of a cycle which left no row, a period of that row after it. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
     no mark         no writer on record, and no watermark by then
@@ -131,6 +133,7 @@ position got its bound); other position (else).
 """
 
 LABELS: Final = vocabulary(
+    ("moment", Kind.MOMENT, "the moment that is explained"),
     # The three curves.
     ("watermark", Kind.MOMENT, "lower bound of the newest watermark of the log; absent if that counts no writers"),
     ("made at", Kind.MOMENT, "when the newest watermark was appended"),
@@ -233,8 +236,8 @@ where the recording has owners, a controller has no `until`, since another one t
 has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; one that is unknown is absent among
 them, and a label without any value is not there.
 
-An answer about the log at a moment has, as far as there are values: watermark to set by since, cause, holder to
-next cycle and what follows it, sealed at, deleted at, run ends, and the silent writer. One about a group has group, at
+Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by since,
+cause, holder to next cycle and what follows it, sealed at, deleted at, run ends, and the silent writer. One about a group has group, at
 position, position since, newest watermark, set by (of the watermark at the position), cause, the holder and his state,
 the segments, seen by with saw, polled at, reader state and reader since, and log cause and log holder; for the cause
 newest all labels about the log in their place. One about a reader has reader, group, saw, saw first at, polled at, at
@@ -251,7 +254,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.NO_WRITER_LEFT: ("No writer is on record any more.",),
     CauseKind.FIRST_CYCLE: ("A time is noted, and no cycle has run yet.",),
     CauseKind.CONTROLLER: (
-        "The cycle due at {next cycle} has not run: {holder} is {holder state} since {holder since}.",
+        "The cycle due at {next cycle} has not run: {holder} has been {holder state} since {holder since}.",
         "The cycle due at {next cycle} has not run.",
     ),
     CauseKind.LAGGING: (
@@ -263,7 +266,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
         "No time above the watermark is noted by {holder}.",
     ),
     CauseKind.PERIOD: ("Every writer has noted a time above the watermark.",),
-    CauseKind.STORE: ("The last cycle made no watermark for want of {holder}, {holder state} since {holder since}.",),
+    CauseKind.STORE: ("The last cycle made no watermark: {holder} {holder state} since {holder since}.",),
     CauseKind.EXPECTED: ("The first watermark waits for expected writers.",),
     CauseKind.CYCLE_FAILED: ("The last cycle made no watermark: {reason}.",),
 }
@@ -271,8 +274,8 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
 OF_LOG_NEXT: Final[Templates] = (
     "{silent writer} sends nothing, but goes on noting times.",
     "The last note was refused of {refused}.",
-    "The watermark is {watermark}, made at {made at}.",
-    "There is no watermark.",
+    "At {moment} the watermark is {watermark}, made at {made at}.",
+    "At {moment} there is no watermark.",
 )
 """The second sentence about the watermark in the log."""
 OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
@@ -288,24 +291,24 @@ OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
 }
 """The headline about the bound at the position of a group, by its cause; before any watermark that of the log."""
 OF_GROUP_NEXT: Final[Templates] = (
-    "The bound at the position is {at position}, the newest watermark {newest watermark}.",
-    "There is no bound at the position; the newest watermark is {newest watermark}.",
+    "At {moment} the bound at the position is {at position}, and the newest watermark {newest watermark}.",
+    "At {moment} there is no bound at the position, and the newest watermark is {newest watermark}.",
 )
 """The second sentence about a group; for the cause newest it is the headline about the log."""
 OF_READER: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.NEWEST: ("{reader} saw the newest watermark at its last poll.",),
     CauseKind.NOT_STARTED: ("{reader} has not polled yet.",),
-    CauseKind.READER: ("{reader} is {reader state} since {reader since}.",),
-    CauseKind.STORE: ("The {holder} is {holder state} since {holder since}.",),
+    CauseKind.READER: ("{reader} has been {reader state} since {reader since}.",),
+    CauseKind.STORE: ("The {holder} has been {holder state} since {holder since}.",),
     CauseKind.NEXT_LOOK: ("{reader} has not polled since the position of {group} passed a newer watermark.",),
     CauseKind.OTHER_POSITION: ("{reader} saw another bound than that at the position of {group}.",),
 }
 """The headline about the bound that a reader saw, by its cause; that of the group if what holds the group is the cause
 and it is not newest, and before any watermark that of the log."""
 OF_READER_NEXT: Final[Templates] = (
-    "{reader} saw {saw} at {polled at}, and the newest watermark is {newest watermark}.",
-    "{reader} saw no lower bound at {polled at}, and the newest watermark is {newest watermark}.",
-    "The newest watermark is {newest watermark}.",
+    "{reader} saw {saw} at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
+    "{reader} saw no lower bound at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
+    "At {moment} the newest watermark is {newest watermark}.",
 )
 """The second sentence about a reader; for the cause newest it is the headline about the log."""
 OF_UPPER: Final[Mapping[str, Templates]] = {
