@@ -21,9 +21,9 @@ from wmlab.core.words import (
     is_instant,
     joined,
     listed,
-    moment,
     percent,
     rounded,
+    to_the_ms,
     unbroken,
     zone_once_in,
 )
@@ -123,6 +123,14 @@ class Facts(Mapping[str, Value]):
         names = [name for _, name, _, _ in Formatter().parse(template) if name]
         return template.format_map({name: listed(self._texts(name, times), most=_NAMED) for name in names})
 
+    def first_of(self, templates: Iterable[str]) -> str | None:
+        """The first template whose labels are all there, and of which at most one has several values; None: none."""
+        for template in templates:
+            names = {name for _, name, _, _ in Formatter().parse(template) if name}
+            if names <= self._values.keys() and sum(isinstance(self._values[name], tuple) for name in names) <= 1:
+                return template
+        return None
+
     def rows(self) -> list[tuple[Label, list[str]]]:
         """Each label with its values in words; the first moment alone says its day and the zone."""
         times = self._times()
@@ -145,7 +153,7 @@ class Facts(Mapping[str, Value]):
         return html_rows((label.name, texts, label.meaning) for label, texts in self.rows())
 
     def _times(self) -> Mapping[int, str]:
-        """How the moments are written: all in short, or with all digits if two of them would look the same."""
+        """How the moments are written: all in tenths, or all in ms if two of them would look the same."""
         moments = {
             each
             for name, value in self._values.items()
@@ -156,7 +164,7 @@ class Facts(Mapping[str, Value]):
         clock_ms = next((time for time in (self._clock_ms, *moments) if is_instant([time])), None)
         words = {time: clock_words(time, clock_ms=clock_ms) for time in moments}
         if len(set(words.values())) < len(words):
-            words = {time: moment(time, clock_ms=clock_ms) for time in moments}
+            words = {time: to_the_ms(time, clock_ms=clock_ms) for time in moments}
         return words
 
     def _texts(self, name: str, times: Mapping[int, str]) -> list[str]:

@@ -8,7 +8,7 @@ events (pravega/pravega#4182).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,7 +18,6 @@ from wmlab.core.facts import Facts, Head
 from wmlab.core.facts import Value as FactValue
 from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.answers.lag import SeenWindows
-from wmlab.streams.answers.longest_stop import HeldBy, stop_facts
 from wmlab.streams.answers.step_curves import lengths_ms, time_of
 
 _VERBS: Final = {
@@ -108,6 +107,10 @@ class BoundsTable:
         return f"The lower bound{whose}{' in hindsight' if self.complete_log else ''}"
 
 
+HeldBy = Callable[[int, int], tuple[str, ...]]
+"""Who, or what, held a curve for longest from one moment to another (clock, ms); empty: it is not known."""
+
+
 def bounds_head(table: BoundsTable, held: HeldBy = lambda *_: ()) -> Head:
     """Which bound it is, how it moved, when it stopped for longest and who held it then; all from the rows drawn."""
     lengths = lengths_ms(table.at_ms)
@@ -120,7 +123,7 @@ def bounds_head(table: BoundsTable, held: HeldBy = lambda *_: ()) -> Head:
         "upper bound for": time_of(lengths, [value is not None for value in table.upper]),
         "above perfect for": time_of(lengths, table.is_above) if above else None,
         "above perfect by": max([0, *above]) if above else None,
-        **stop_facts(table.longest_stop, held),
+        **_stop_facts(table.longest_stop, held),
         "seen by": tuple(table.seen),
         "polls": tuple(len(at_ms) for at_ms, _, _ in table.seen.values()),
         "saw up to": tuple(max(_known(lower), default=None) for _, lower, _ in table.seen.values()),
@@ -132,6 +135,13 @@ def bounds_head(table: BoundsTable, held: HeldBy = lambda *_: ()) -> Head:
     if "longest stop" in facts:
         return Head(facts=facts, templates=("{bound} stood still for {longest stop} from {from}.",))
     return Head(facts=facts, templates=("{bound} is {last}." if known else "{bound} is unknown all the time.",))
+
+
+def _stop_facts(stop: ConstantSpan | None, held: HeldBy) -> Mapping[str, FactValue]:
+    if stop is None:
+        return {}
+    of_stop: dict[str, FactValue] = {"longest stop": stop.length_ms, "at": stop.value}
+    return of_stop | {"from": stop.from_ms, "to": stop.to_ms, "held by": held(stop.from_ms, stop.to_ms)}
 
 
 def _known(values: Iterable[Value]) -> list[int]:

@@ -7,7 +7,7 @@ who held the watermark is what `wmlab.streams.answers.cause` says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, groupby, pairwise, zip_longest
 from statistics import median
@@ -16,9 +16,12 @@ from typing import Final, NamedTuple
 from wmlab.core.facts import Facts, Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import clock_words, rounded
-from wmlab.streams.answers.cause import OF_WRITERS, CauseKind, CauseSpan
+from wmlab.streams.answers.cause import OF_WRITERS, CauseSpan
 from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.stops import Stop
+from wmlab.streams.answers.vocabulary import CauseKind
 
+_OF_STOP: Final = ("longest stop", "at", "from", "to", "held by")
 _MISSING_AFTER: Final = 1.5
 """A mark is missing after this many of a writer's usual intervals, which is their median."""
 
@@ -63,10 +66,12 @@ def holding_writers(cause_spans: Sequence[CauseSpan]) -> list[WriterSpan]:
     return spans
 
 
-def noting_head(marks: Sequence[TableRow], stop: Mapping[str, Value]) -> Head:
+def noting_head(marks: Sequence[TableRow], stop: Stop | None) -> Head:
     """The longest stop of the watermark in the log, how many marks were noted, and how many were refused."""
     refused = sum(row["outcome"] != "success" for row in marks)
-    facts = Facts(HEAD_LABELS, {**stop, "marks": len(marks), "marks refused": refused}, clock_ms=marks[0]["noted_ms"])
+    of_stop = {} if stop is None else {label: stop.facts[label] for label in _OF_STOP}
+    values = {**of_stop, "marks": len(marks), "marks refused": refused}
+    facts = Facts(HEAD_LABELS, values, clock_ms=marks[0]["noted_ms"])
     stood = "The watermark in the log stood still for {longest stop}, held by {held by}."
     return Head(facts=facts, templates=(stood if "longest stop" in facts else "There is no watermark in the log.",))
 

@@ -22,7 +22,6 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, is_instant, listed
 from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
-from wmlab.streams.answers.sentences import refusal_words
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
@@ -190,7 +189,7 @@ def _of_windows(rows: Sequence[TableRow]) -> Iterator[Moment]:
             first.setdefault((row["group"], row["reader"]), row)
     for (group, reader), row in first.items():
         lower = clock_words(row["lower"], clock_ms=row["at_ms"])
-        yield _moment(row["at_ms"], reader, "sees its first lower bound", lower, group)
+        yield _moment(row["at_ms"], reader, "saw its first lower bound", lower, group)
 
 
 def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: int | None = None) -> Moment:
@@ -218,7 +217,7 @@ def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
     time = clock_words(first["time"], clock_ms=to_ms)
     several = f"{'notes' if len(writers) == 1 else 'note'} a time, {grouped(len(run))} times"
     notes = f"notes the time {time}" if len(run) == 1 else several
-    effect = f"refused: {refusal_words(outcome)}"
+    effect = f"refused: {outcome}"
     parties = (*writers, *sorted({str(row["controller"]) for row in run}))
     who = listed(writers, most=_NAMED, rest="others")
     return replace(_moment(first["received_ms"], who, notes, effect, to_ms=to_ms), parties=parties)

@@ -56,11 +56,12 @@ from wmlab.streams.answers.bounds_table import (
     Incident,
     bounds_head,
 )
+from wmlab.streams.answers.cause import longest_cause
+from wmlab.streams.answers.cause_facts import held_by
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.explain import explain_curve
 from wmlab.streams.answers.history import the_stream
 from wmlab.streams.answers.lag import SeenWindows, seen_windows
-from wmlab.streams.answers.longest_stop import held_by
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -126,7 +127,7 @@ def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title
         table = replace(table, seen=_seen_by(curves, recording, table))
     head = bounds_head(table)
     if curves is not None and not table.complete_log:
-        head = bounds_head(table, partial(held_by, curves, curve))
+        head = bounds_head(table, partial(_held_by, curves, curve))
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
@@ -199,6 +200,12 @@ def _incident(entry: Any) -> Incident:
         )
     kind, what, target = (str(fields.get(name) or "") for name in ("kind", "what", "target"))
     return Incident(whole("at_ms", fields["at_ms"]) or 0, kind, what, target)
+
+
+def _held_by(curves: Curves, curve: Curve, from_ms: int, to_ms: int) -> tuple[str, ...]:
+    """What held a curve for longest from one moment to another (clock, ms)."""
+    longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
+    return () if longest is None else held_by(longest.cause)
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
