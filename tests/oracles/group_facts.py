@@ -7,13 +7,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tests.oracles.log_facts import Fact, cause_of_log, state_facts
+from tests.oracles.log_facts import Fact, cause_of_log, log_facts, parties_of_log, set_by, state_facts
 from tests.oracles.positions import Keys, Reading, before_cut, followed, value_of
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import Row, Run
 from wmlab.streams.model.segment import segment_name
 
 _KEEPS_FROM_READING = ("down", "gone", "paused")
+_OF_READER = ("reader", "next look", "other position", "not started")
+
+
+def beside_log(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
+    """What is said of the log beside another curve: all, if that has reached it, and else who holds it."""
+    if cause == "newest":
+        yield from ((label, value) for label, value in log_facts(run, stream, at_ms) if label not in _OF_CURVE)
+    else:
+        yield "log cause", cause_of_log(run, stream, at_ms)
+        yield "log holder", parties_of_log(run, stream, at_ms)
+
+
+_OF_CURVE = ("cause", "watermark", "set by", "set by state", "set by since")
+
+
+def _order(lower: int | None) -> tuple[bool, int]:
+    return lower is not None, lower or 0
 
 
 @dataclass
@@ -92,35 +109,77 @@ class Group:
             return "newest"
         behind = self.unpassed(at_ms)
         owners = {reading.rows[segment]["reader"] for segment in behind}
-        if any(owner and self.kept_from_reading(owner, at_ms) for owner in owners):
+        if self.away(at_ms) or self.without_time(at_ms):
             return "reader"
         if None in owners:
             return "assignment"
         return "unread" if any(self.is_unread(segment, at_ms) for segment in behind) else "publication"
 
-    def holders(self, at_ms: int) -> list[str]:
-        """The owners of what is before the next cut that are kept from reading."""
+    def away(self, at_ms: int) -> list[str]:
+        """The owners of what is before the next cut that are kept from reading, by name."""
         reading = self.at(at_ms)
         assert reading is not None
         owners = {reading.rows[segment]["reader"] for segment in self.unpassed(at_ms)} - {None}
         return sorted(name for name in owners if self.kept_from_reading(name, at_ms))
 
+    def without_time(self, at_ms: int) -> list[str]:
+        """Of a group with a map of times that lacks the newest watermark, the readers with the least entry or none."""
+        updates = [
+            row
+            for row in self.run.by_then("group_updates", self.stream, at_ms)
+            if row["group"] == self.name and row["lowers"] is not None
+        ]
+        if not updates or not updates[-1]["lowers"]:
+            return []
+        lowers = updates[-1]["lowers"]
+        least = min(lowers.values(), key=_order)
+        newest = self.run.lower(self.stream, at_ms)
+        return [] if least == newest else sorted(name for name, lower in lowers.items() if lower == least)
+
+    def holders(self, at_ms: int) -> list[str]:
+        """Who holds the bound at the position."""
+        cause, reading = self.cause(at_ms), self.at(at_ms)
+        if cause == "reader":
+            return self.away(at_ms) or self.without_time(at_ms)
+        if cause not in ("assignment", "unread", "publication") or reading is None:
+            return []
+        named = "read before by" if cause == "assignment" else "read by"
+        return sorted({name for name in dict(self.segment_facts(at_ms, cause))[named] if name is not None})
+
     def facts(self, at_ms: int) -> Iterator[Fact]:
         """Each label with its value, or with a tuple of values."""
         run, cause = self.run, self.cause(at_ms)
-        reading = self.at(at_ms)
+        reading, marks = self.at(at_ms), run.watermarks(self.stream, at_ms)
+        if not marks:
+            yield from log_facts(run, self.stream, at_ms)
+            return
+        yield from beside_log(run, self.stream, at_ms, cause)
         yield "cause", cause
         yield "group", self.name
         yield "at position", self.bound(at_ms)
         yield "position since", None if reading is None else reading.since_ms
         yield "newest watermark", run.lower(self.stream, at_ms)
+        passed = None if reading is None or reading.passed is None else marks[reading.passed]
+        yield from set_by(run, passed, at_ms)
         yield from self.reader_facts(at_ms)
-        if cause == "reader":
-            holders = self.holders(at_ms)
-            yield "holder", tuple(holders)
-            yield from state_facts("holder", [state_of(run.states, name, at_ms) for name in holders], until=True)
+        if cause == "not started":
+            yield "starts at", self.starts_at(at_ms)
+        if cause != "newest":
+            yield from self.holder_facts(at_ms, cause)
+
+    def holder_facts(self, at_ms: int, cause: str) -> Iterator[Fact]:
+        """Who holds the bound at the position, and what is to be read."""
+        holders = self.holders(at_ms)
+        yield "holder", tuple(holders)
+        yield from state_facts("holder", [state_of(self.run.states, name, at_ms) for name in holders], until=True)
         if cause in ("reader", "assignment", "unread", "publication"):
             yield from self.segment_facts(at_ms, cause)
+
+    def starts_at(self, at_ms: int) -> int | None:
+        """When the group begins by the scenario, if that is later than the moment."""
+        part = next((part for part in self.run.scenario.groups if part.name == self.name), None)
+        start_ms = None if part is None else self.run.scenario.start_ms + part.starts_ms
+        return start_ms if start_ms is not None and start_ms > at_ms else None
 
     def reader_facts(self, at_ms: int) -> Iterator[Fact]:
         """What each reader saw at its last poll."""
@@ -137,7 +196,7 @@ class Group:
         assert following is not None
         rows, behind = reading.rows, self.unpassed(at_ms)
         if cause == "reader":
-            holders = self.holders(at_ms)
+            holders = self.away(at_ms)
             behind = [segment for segment in behind if rows[segment]["reader"] in holders]
         elif cause == "assignment":
             behind = [segment for segment in behind if rows[segment]["reader"] is None]
@@ -197,44 +256,59 @@ class Reader:
     def cause(self, at_ms: int) -> str:
         """Why the bound that it saw is not higher."""
         run, stream, rows = self.group.run, self.group.stream, self.rows(at_ms)
-        marks = run.watermarks(stream, at_ms)
-        state = state_of(run.states, self.name, at_ms)
-        if not marks:
+        if not run.watermarks(stream, at_ms):
             return cause_of_log(run, stream, at_ms)
-        is_away = state is not None and state.state in ("down", "gone")
-        if rows and not is_away and rows[-1]["lower_seq"] == marks[-1]["seq"]:
-            return "newest"
         if not rows:
             return "not started"
+        state = state_of(run.states, self.name, at_ms)
+        is_away = state is not None and state.state in ("down", "gone")
+        if rows[-1]["lower"] == self.group.bound(at_ms) and not is_away:
+            return self.group.cause(at_ms)
         if kept_from_reading(run, self.name, at_ms):
             return "reader"
-        if state_of(run.states, "marks segment", at_ms) is not None:
+        if state_of(run.marks_segment(stream), "marks segment", at_ms) is not None:
             return "store"
         reading = self.group.at(at_ms)
-        passed = None if reading is None else reading.passed
-        if rows[-1]["lower"] == self.group.bound(at_ms):
-            return self.group.cause(at_ms)
-        since_ms = next((each.at_ms for each in self.group.readings if each.passed == passed), None)
+        since_ms = None if reading is None else reading.since_ms
         return "next look" if since_ms is not None and rows[-1]["at_ms"] <= since_ms else "other position"
 
     def facts(self, at_ms: int) -> Iterator[Fact]:
         """Each label with its value, or with a tuple of values."""
         run, group, rows = self.group.run, self.group, self.rows(at_ms)
-        cause = self.cause(at_ms)
+        cause, marks = self.cause(at_ms), run.watermarks(group.stream, at_ms)
+        if not marks:
+            yield from log_facts(run, group.stream, at_ms)
+            return
         saw = rows[-1]["lower"] if rows else None
+        yield from beside_log(run, group.stream, at_ms, cause)
         yield "cause", cause
         yield "reader", self.name
         yield "group", group.name
         yield "saw", saw
         yield "saw first at", first_of_row(rows)
         yield "polled at", rows[-1]["at_ms"] if rows else None
+        yield "at position", group.bound(at_ms)
         yield "newest watermark", run.lower(group.stream, at_ms)
+        yield from set_by(run, None if saw is None else self.mark_seen(saw, marks), at_ms)
         yield from state_facts("reader", [state_of(run.states, self.name, at_ms)])
+        if cause == "not started":
+            yield "starts at", group.starts_at(at_ms)
         if cause == "store":
             yield "holder", "marks segment"
-            yield from state_facts("holder", [state_of(run.states, "marks segment", at_ms)], until=True)
-        if cause in ("assignment", "unread", "publication"):
-            yield from group.segment_facts(at_ms, cause)
+            states = run.marks_segment(group.stream)
+            yield from state_facts("holder", [state_of(states, "marks segment", at_ms)], until=True)
+        elif cause in _OF_READER:
+            yield "holder", self.name
+            yield from state_facts("holder", [state_of(run.states, self.name, at_ms)], until=True)
+        elif cause != "newest":
+            yield from group.holder_facts(at_ms, cause)
+        if cause in (*_OF_READER, "store"):
+            yield "position cause", group.cause(at_ms)
+            yield "position holder", tuple(group.holders(at_ms))
+
+    def mark_seen(self, saw: int, marks: list[Row]) -> Row | None:
+        """The newest watermark with the value that the reader saw."""
+        return next((mark for mark in marks[::-1] if mark["lower"] == saw and mark["writers"]), None)
 
 
 def first_of_row(rows: list[Row]) -> int | None:
@@ -260,5 +334,13 @@ def upper_facts(run: Run, stream: str, at_ms: int, group: Group | None, reader: 
         reading = group.at(at_ms)
         mark = marks[reading.ahead[-1]] if reading is not None and reading.ahead else None
     yield "upper bound", None if mark is None else mark["upper"]
+    yield "newest watermark", run.lower(stream, at_ms)
     if mark is not None:
         yield "noted by", tuple(sorted(name for name, time in mark["writers"].items() if time == mark["upper"]))
+    if group is not None:
+        yield "group", group.name
+    if group is not None and reader is not None:
+        rows = Reader(group, reader).rows(at_ms)
+        yield "reader", reader
+        yield "polled at", rows[-1]["at_ms"] if rows else None
+        yield from state_facts("reader", [state_of(run.states, reader, at_ms)])

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import SUCCESS, Row, Run
 
 Fact = tuple[str, Any]
+WITHOUT_PARTY: Final = {
+    "deleted": "the deletion",
+    "no mark": "no noted time",
+    "first cycle": "no cycle yet",
+    "expected": "expected writers",
+    "period": "the cycle period",
+    "controller": "controllers",
+    "store": "stores",
+    "no writer left": "no active writer",
+    "cycle failed": "failed cycles",
+    "not started": "no position yet",
+    "assignment": "segments without an owner",
+}
+"""What is said for who holds a curve where no party does."""
 
 
 def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
@@ -80,9 +94,18 @@ def log_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     yield "cause", cause
     yield "watermark", run.lower(stream, at_ms)
     yield "made at", newest[0]["emitted_ms"] if newest else None
+    yield from set_by(run, newest[0] if newest else None, at_ms)
     yield from of_stream(run, stream, at_ms)
     yield from holder_facts(run, stream, at_ms, cause)
     yield from cycle_facts(run, stream, at_ms, cause)
+
+
+def set_by(run: Run, mark: Row | None, at_ms: int) -> Iterator[Fact]:
+    """The counted writers whose time is the lower bound of a watermark, and what has befallen them."""
+    if mark is not None:
+        names = sorted(name for name, time in mark["writers"].items() if time == mark["lower"])
+        yield "set by", tuple(names)
+        yield from state_facts("set by", [state_of(run.states, run.writer_named(name), at_ms) for name in names])
 
 
 def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -133,10 +156,32 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         now, last = owner(run, stream, at_ms)
         party = now or last
         state = None if party is None else state_of(run.states, party, at_ms)
-        yield "holder", now or (last if state is not None else None)
+        yield "holder", party
         yield from state_facts("holder", [state], until=True)
+        over = [each.ended_ms for each in run.states if each.party == party and each.ended_ms is not None]
+        yield "holder back at", max((at for at in over if at <= at_ms), default=None) if state is None else None
+    if cause == "expected":
+        yield "expected until", expected_until(run, stream, at_ms)
     if cause in ("controller", "store"):
         yield "also behind", tuple(behind)
+
+
+def expected_until(run: Run, stream: str, at_ms: int) -> int | None:
+    """One timeout after the first of the last cycles in a row that waited for expected writers."""
+    first: Row | None = None
+    for row in run.by_then("cycles", stream, at_ms)[::-1]:
+        if row["cause"] != "expected writers" or (first is not None and row["controller"] != first["controller"]):
+            break
+        first = row
+    return None if first is None else first["at_ms"] + first["timeout_ms"]
+
+
+def parties_of_log(run: Run, stream: str, at_ms: int) -> tuple[str, ...]:
+    """Who holds the log, as one label beside another curve: its holders, or words for a cause without a party."""
+    cause = cause_of_log(run, stream, at_ms)
+    holders = next((value for label, value in holder_facts(run, stream, at_ms, cause) if label == "holder"), None)
+    named = (holders,) if isinstance(holders, str) else holders or ()
+    return tuple(named) or (WITHOUT_PARTY[cause],)
 
 
 def store_named(cycle: Row) -> str:
@@ -150,21 +195,19 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     due_ms, cycle = next_cycle(run, stream, at_ms), run.last_cycle(stream, at_ms)
     yield "next cycle", due_ms
     now, last = owner(run, stream, at_ms)
-    state = None if now is None else state_of(run.states, now, at_ms)
-    is_kept = now is None or state is not None
+    party = now or last
+    state = None if party is None else state_of(run.states, party, at_ms)
+    is_kept = due_ms is not None and (now is None or state is not None)
     if cause == "period" and not is_kept:
         yield "then at least", min(row["time"] for row in run.on_record(stream, at_ms).values())
-    if cause == "cycle failed":
+    if cause in ("cycle failed", "store"):
         assert cycle is not None
         yield "reason", cycle["reason"]
-    if cause == "controller" or (state is not None and cause != "deleted"):
+    if cause == "controller" or is_kept:
         yield "bucket owner", now or "nobody"
-    party = now or last
-    if cause not in ("controller", "deleted") and party is not None:
-        its = state_of(run.states, party, at_ms)
-        if its is not None:
-            yield "controller", party
-            yield from state_facts("controller", [its])
+    if is_kept and cause != "controller" and state is not None:
+        yield "controller", party
+        yield from state_facts("controller", [state])
     ends = [due_ms]
     if cause == "lagging" and cycle is not None:
         ends += [start + cycle["timeout_ms"] for start in (cycle["behind_since_ms"] or {}).values()]

@@ -1,4 +1,4 @@
-"""How far a reader group is in the log of watermarks: its published position, followed through the cuts, step by step."""
+"""How far a reader group is in the log of watermarks: its published position, followed cut by cut."""
 
 from __future__ import annotations
 

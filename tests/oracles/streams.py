@@ -1,7 +1,7 @@
 """What `explain` has to say of a stream, computed a second time: from the recorded tables and the script alone.
 
-Nothing of `wmlab.streams.answers` is used. A label whose value is not found here, or is another one, is wrong, and so is
-one that is missing.
+Nothing of `wmlab.streams.answers` is used. A label whose value is not found here, or is another one, is wrong, and so
+is one that is missing.
 """
 
 from __future__ import annotations

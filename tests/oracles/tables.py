@@ -85,6 +85,10 @@ class Run:
         marks = self.recording.table("writer_marks").to_pylist()
         return befallen(incidents, marks, self.writers_of)
 
+    def marks_segment(self, stream: str) -> list[Befallen]:
+        """What has befallen the marks segment of a stream: its own losses, and those of its store."""
+        return [each for each in self.states if each.state != "missing" or each.stream == stream]
+
     def writers_of(self, stream: str) -> list[str]:
         """The writers and readers that start again when a stream is created again."""
         first = self.scenario.all_streams[0].name
