@@ -178,10 +178,14 @@ def expected_until(run: Run, stream: str, at_ms: int) -> int | None:
 
 def parties_of_log(run: Run, stream: str, at_ms: int) -> tuple[str, ...]:
     """Who holds the log, as one label beside another curve: its holders, or words for a cause without a party."""
+    return log_holders(run, stream, at_ms) or (WITHOUT_PARTY[cause_of_log(run, stream, at_ms)],)
+
+
+def log_holders(run: Run, stream: str, at_ms: int) -> tuple[str, ...]:
+    """The parties that hold the log; none for some causes."""
     cause = cause_of_log(run, stream, at_ms)
     holders = next((value for label, value in holder_facts(run, stream, at_ms, cause) if label == "holder"), None)
-    named = (holders,) if isinstance(holders, str) else holders or ()
-    return tuple(named) or (WITHOUT_PARTY[cause],)
+    return (holders,) if isinstance(holders, str) else tuple(holders or ())
 
 
 def store_named(cycle: Row) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.oracles.group_facts import Group, Reader, upper_facts
 from tests.oracles.log_facts import Fact, log_facts
+from tests.oracles.run_facts import run_facts
 from tests.oracles.tables import Run
 from wmlab.streams.api import Scenario
 
@@ -65,6 +66,12 @@ class Oracle:
     def facts(self, curve: Curve, at_ms: int) -> Values:
         """Each label that an answer must have, with its value; what has none is left out."""
         return _present(self._facts(curve, at_ms))
+
+    def of_run(self, stream: str) -> Values:
+        """Each label that the answer about a whole run must have, with its value."""
+        rows = self.run.all_rows("positions", stream) + self.run.all_rows("windows", stream)
+        groups = [self.group(stream, name) for name in sorted({row["group"] for row in rows})]
+        return _present(run_facts(self.run, stream, groups))
 
     def _facts(self, curve: Curve, at_ms: int) -> Iterable[Fact]:
         group = None if curve.group is None else self.group(curve.stream, curve.group)
