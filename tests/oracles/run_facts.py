@@ -74,7 +74,7 @@ class RunCurve:
 
     def longest(self) -> Stop | None:
         """Its longest stop, of equally long ones the first; None: it never had a value."""
-        return max(_stops(self.steps(), self.run.end_ms), key=lambda stop: stop.length_ms, default=None)
+        return max(_stops(self.steps(), self.run.ends(self.stream)), key=lambda stop: stop.length_ms, default=None)
 
     def held(self, at_ms: int) -> Held:
         """Who held it at a moment; a curve that has reached the log is held by what held the log."""
@@ -209,9 +209,9 @@ def missing_cycles(run: Run, stream: str) -> Iterator[Fact]:
     if not run.all_rows("cycles", stream):
         yield "no cycle before", run.end_ms
         return
-    changes = RunCurve(run, stream).changes(Stop(0, run.scenario.start_ms, run.end_ms))
+    changes = RunCurve(run, stream).changes(Stop(0, run.scenario.start_ms, run.ends(stream)))
     spans: list[tuple[int, int]] = []
-    for begin, end in zip(changes, [*changes[1:], run.end_ms], strict=True):
+    for begin, end in zip(changes, [*changes[1:], run.ends(stream)], strict=True):
         due_ms = next_cycle(run, stream, begin)
         if due_ms is not None and due_ms < begin:
             spans = [*spans[:-1], (spans[-1][0], end)] if spans and spans[-1][1] == begin else [*spans, (begin, end)]

@@ -300,6 +300,6 @@ def _network(draw: Random) -> network.Network:
     )
 
 
-def moments_of(seed: int, count: int) -> list[int]:
+def moments_of(seed: object, count: int) -> list[int]:
     """Random moments of a run (clock, ms), ascending."""
     return sorted(Random(f"moments {seed}").sample(range(500, LENGTH_MS), count))

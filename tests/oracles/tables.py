@@ -78,6 +78,10 @@ class Run:
         """When the run ended (clock, ms)."""
         return self.scenario.start_ms + self.scenario.duration_ms
 
+    def ends(self, stream: str) -> int:
+        """When the run of a stream ended: with its deletion, or with the run (clock, ms)."""
+        return min(self.end_ms, self.incident(stream, "delete", self.end_ms) or self.end_ms)
+
     @cached_property
     def states(self) -> list[Befallen]:
         """What has befallen all parties."""
