@@ -123,6 +123,14 @@ class Facts(Mapping[str, Value]):
         names = [name for _, name, _, _ in Formatter().parse(template) if name]
         return template.format_map({name: listed(self._texts(name, times), most=_NAMED) for name in names})
 
+    def first_of(self, templates: Iterable[str]) -> str | None:
+        """The first template whose labels are all there, and of which at most one has several values; None: none."""
+        for template in templates:
+            names = {name for _, name, _, _ in Formatter().parse(template) if name}
+            if names <= self._values.keys() and sum(isinstance(self._values[name], tuple) for name in names) <= 1:
+                return template
+        return None
+
     def rows(self) -> list[tuple[Label, list[str]]]:
         """Each label with its values in words; the first moment alone says its day and the zone."""
         times = self._times()

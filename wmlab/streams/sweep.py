@@ -80,7 +80,7 @@ def sweep(
 
     events, watermarks; lag_ms and worst_lag_ms (clock minus lower bound), uncertainty_ms (upper minus lower bound) and
     slack_ms (perfect watermark minus lower bound), means over time; late, the events below a lower bound given before,
-    and late_share of all events; stalls, the cycles that emitted nothing; held_by, what cost the lower bound most, and
+    and late_share of all events; stalls, the cycles that emitted nothing; held_by, who held the watermark longest, and
     held_ms for how long; violations, how often the invariants of `recording.check()` are broken in the stream; and
     error, why a run failed. Unknown values are null. Violations are counted only with `check`, in the task of the run.
 
@@ -219,12 +219,12 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
         recording = record(scenario, progress=False)
         name = the_stream(recording, stream)
         bounds, measures = measured_run(recording, name)
-        stragglers = stragglers_of(recording, name).stragglers
+        holders = stragglers_of(recording, name).holders
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
     events = of_stream(recording.table("events"), name).sort_by("append_ms")
     row |= {name: measure for name, measure in measures.items() if name in row}
     row |= {"slack_ms": slack_ms(bounds, events), "late_share": row["late"] / len(events) if len(events) else None}
-    if stragglers:
-        row |= {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms}
+    if holders:
+        row |= {"held_by": holders[0].who, "held_ms": holders[0].held_ms}
     return row, recording

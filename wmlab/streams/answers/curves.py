@@ -1,7 +1,7 @@
 """The curves of one stream in a recording, and what holds each of them at a moment, or over a stretch of time.
 
-Three curves have a lower bound: that of the log, that of a reader group, and that of a reader. A group knows what one
-tracker sees that follows its positions; a reader what it saw when it last looked.
+Three curves have a lower bound: that of the log, the one at the position of a reader group, which is what a tracker has
+passed that follows its positions, and the one that a reader saw at its last poll.
 
 Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 """
@@ -9,7 +9,7 @@ Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -21,7 +21,6 @@ from wmlab.streams.answers.cause import (
     NOT_OF_WRITERS,
     OF_WRITERS,
     Cause,
-    CauseKind,
     CauseSpan,
     GroupState,
     Party,
@@ -30,7 +29,8 @@ from wmlab.streams.answers.cause import (
     cause_of_reader,
 )
 from wmlab.streams.answers.history import GroupHistory, StreamTables
-from wmlab.streams.answers.run_state import Fault, FaultKind, RunState, RunWalk
+from wmlab.streams.answers.run_state import Fault, RunState, RunWalk
+from wmlab.streams.answers.vocabulary import CauseKind, State
 from wmlab.streams.answers.written import Written
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
@@ -42,7 +42,7 @@ from wmlab.streams.scenario.scenario import StreamScenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Which lower bound is meant: that of a `reader`, or of a reader `group`; neither: that of the log."""
+    """Which lower bound is meant: that seen by a `reader`, at the position of a `group`; neither: that in the log."""
 
     group: str | None = None
     reader: str | None = None
@@ -87,15 +87,18 @@ class Curves:
     def cause(self, curve: Curve, at_ms: int) -> Cause:
         """What holds the curve at `at_ms` (clock, ms)."""
         state = self._walk.at(at_ms)
+        log = self._complete(cause_of_log(state), state)
         if curve == LOG:
-            return self._complete(cause_of_log(state), state)
+            return log
         group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
         known = group.at(at_ms, state.lower)
-        cause = cause_of_group(state, known) if curve.reader is None else cause_of_reader(state, known, curve.reader)
+        if curve.reader is None:
+            cause = cause_of_group(state, known, log)
+        else:
+            cause = cause_of_reader(state, known, curve.reader, log)
         if cause.kind is CauseKind.NOT_STARTED:
             cause = replace(cause, earliest_ms=self._joins_ms(curve, at_ms))
-        log = None if cause.log is None else self._complete(cause.log, state)
-        return replace(cause, log=log, end_ms=self._end_ms)
+        return cause
 
     def reader_until_ms(self, reader: str) -> int | None:
         """When a reader left its group for good, or else when the run ends (clock, ms); None: that is not known."""
@@ -104,8 +107,8 @@ class Curves:
         left = [row for row in moves if row["kind"] in ("join", "leave")]
         return int(left[-1]["at_ms"]) if left and left[-1]["kind"] == "leave" else self._end_ms
 
-    def known_by(self, group: str) -> tuple[list[int], list[int | None]]:
-        """The lower bounds that a group knew (event time, ms; None: unknown), each from its moment on (clock, ms)."""
+    def at_position(self, group: str) -> tuple[list[int], list[int | None]]:
+        """The lower bounds at the position of a group (event time, ms; None: unknown), each from its moment on."""
         return self._group(group).bounds()
 
     def _joins_ms(self, curve: Curve, at_ms: int) -> int | None:
@@ -199,12 +202,12 @@ class Curves:
 
     def _complete(self, cause: Cause, state: RunState) -> Cause:
         """With what the events, the transactions and the scenario say of the writers and of the end."""
-        cause = replace(cause, end_ms=self._end_ms)
+        silent = self.written.silent_at(state)
+        is_apart = silent is not None and silent.writer not in cause.names
+        cause = replace(cause, end_ms=self._end_ms, silent=silent if is_apart else None)
         if cause.kind is CauseKind.NO_MARK:
             wrote = {name for name, at_ms in self.written.firsts.items() if at_ms <= state.at_ms}
-            names = sorted(wrote | state.refused.keys())
-            parties = tuple(Party(name=name, subject="writer", refused=state.refused.get(name)) for name in names)
-            return replace(cause, parties=parties)
+            return replace(cause, wrote=tuple(sorted(wrote | state.refused.keys())))
         if cause.kind in NOT_OF_WRITERS:
             return self._without_fault(cause, state.at_ms, state.on_record)
         if cause.kind not in OF_WRITERS:
@@ -262,6 +265,7 @@ class _Group:
     """What one reader group knew over time, from its positions and the watermarks, or from its map of times."""
 
     def __init__(self, history: GroupHistory) -> None:
+        self._name = history.name
         self._watermarks = [row for row, _ in history.tables.log]
         self._segments = history.tables.segments
         self._followed = history.followed()
@@ -300,12 +304,14 @@ class _Group:
         index = bisect_right(self._followed, at_ms, key=lambda known: known.at_ms) - 1
         if index < 0:
             has_next = newest is not None
-            return GroupState(lower=None, since_ms=None, newest=newest, has_next=has_next, has_started=False)
+            before = GroupState(name=self._name, lower=None, since_ms=None, newest=newest, has_next=has_next)
+            return replace(before, has_started=False)
         known = self._followed[index]
         following = known.tracker.pending[0][1] if known.tracker.pending else None
         behind = () if following is None else self._behind(known, following, at_ms)
         since = self._since_ms[index]
         state = GroupState(
+            name=self._name,
             lower=known.tracker.passed,
             since_ms=since[0] if since is not None and known.tracker.passed is not None else None,
             newest=newest,
@@ -353,7 +359,7 @@ class _Group:
         before = self._owner_before(row)
         if row["reader"] is not None or before is None:
             return None
-        return Fault(kind=FaultKind.UNOWNED, party=before, since_ms=row["at_ms"])
+        return Fault(kind=State.UNOWNED, party=before, since_ms=row["at_ms"])
 
     def _owner_before(self, row: TableRow) -> str | None:
         """The last other reader that published in a segment before a row of its positions; None: there was none."""
@@ -377,16 +383,3 @@ class _Group:
         has_next = state.newest is not None and (lower is None or state.newest > lower)
         since_ms = None if lower is None else int(self._map[index]["at_ms"])
         return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next)
-
-
-def longest_stall(spans: Sequence[CauseSpan]) -> list[CauseSpan]:
-    """The spans of the longest time in which the curve kept one known value; empty if it never was known."""
-    runs: list[list[CauseSpan]] = []
-    for span in spans:
-        if span.cause.bound is None:
-            continue
-        if runs and runs[-1][-1].to_ms == span.from_ms and runs[-1][-1].cause.bound == span.cause.bound:
-            runs[-1].append(span)
-        else:
-            runs.append([span])
-    return max(runs, key=lambda run: run[-1].to_ms - run[0].from_ms, default=[])

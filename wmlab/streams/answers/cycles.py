@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from wmlab.core.charts.axis import time_words
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import clock_words, counted, grouped, rounded
-from wmlab.streams.answers.cause import OF_WRITERS, CauseKind, CauseSpan
+from wmlab.streams.answers.cause import OF_WRITERS, CauseSpan
+from wmlab.streams.answers.vocabulary import CauseKind
 
 _MISSING_AFTER: Final = 1.5
 """A mark is missing after this many of a writer's usual intervals, which is their median."""

@@ -1,4 +1,4 @@
-"""What holds a time bound at a moment: of the log, of a reader group or of a reader; or who held it over the whole run.
+"""What holds a time bound at a moment: in the log, at a group's position, or seen; or who held it over the whole run.
 
 Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 """
@@ -8,30 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from wmlab.core.answers import Answer, Stragglers
 from wmlab.core.arguments import the_choice
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, moment_of_run, planned_span
-from wmlab.core.words import clock_words, joined, moment
-from wmlab.streams.answers.cause import Cause, longest_cause
+from wmlab.core.facts import FactAnswer, Facts
+from wmlab.core.recording import Recording, moment_of_run
+from wmlab.streams.answers.cause import Cause
+from wmlab.streams.answers.cause_facts import of_cause, of_upper
 from wmlab.streams.answers.curves import LOG, Curve, Curves
-from wmlab.streams.answers.history import rows_of_stream, the_stream
-from wmlab.streams.answers.sentences import GROUP, because, log_sentences, reader_sentences, upper_sentences
-from wmlab.streams.answers.stragglers import stragglers_of
-from wmlab.streams.answers.together import streams_apart
-from wmlab.streams.answers.written import SilentWriter
+from wmlab.streams.answers.history import the_stream
+from wmlab.streams.answers.stragglers import Holders, stragglers_of
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.tables import NEVER_CAME
 
 Bound = Literal["lower", "upper"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class BoundExplanation(Answer):
-    """What holds a bound of `stream` at `at_ms` (clock): of its log, or the one that a `group` or `reader` knows.
+class BoundExplanation(FactAnswer):
+    """What holds a bound of `stream` at `at_ms` (clock): that in its log, at the position of a `group`, or that a
+    `reader` saw.
 
-    `value` is the bound (event time, ms; None: unknown) and `cause` what holds the lower one. `silent` is the imported
-    writer whose newest event is furthest below the bound, if it is silent but keeps noting times.
+    `value` is the bound (event time, ms; None: unknown) and `cause` what holds the lower one. The labels of the facts
+    are in `wmlab.streams.answers.vocabulary`.
     """
 
     at_ms: int
@@ -41,8 +38,8 @@ class BoundExplanation(Answer):
     bound: Bound = "lower"
     value: int | None
     cause: Cause
-    silent: SilentWriter | None = None
-    sentence: str
+    facts: Facts
+    templates: tuple[str, ...]
 
 
 def explain(
@@ -53,14 +50,15 @@ def explain(
     group: str | None = None,
     bound: Bound = "lower",
     stream: str | None = None,
-) -> BoundExplanation | Stragglers:
+) -> BoundExplanation | Holders:
     """Explain what holds a time bound at `at_ms` (clock, ms); without it, what held the lower bound over the whole run.
 
-    The bound is that of the stream's log, the one that a reader `group` knows, or the one that a `reader` saw at its
+    The bound is the one in the stream's log, at the position of a reader `group`, or the one that a `reader` saw at its
     last poll; the `upper` one is the latest time that the counted writers had noted. Without `at_ms` the answer is a
-    table: `Stragglers`. `stream` is needed when there are several. Raises `RecordingError` for a stream, group or
+    table: `Holders`. `stream` is needed when there are several. Raises `RecordingError` for a stream, group or
     reader that the recording does not have, for any of them without a moment, and for a moment that is not a whole
-    number or outside the run of a scenario. Over the whole run it also says if a group reads the stream together with
+    number or outside the run of a scenario. `answer.facts` has everything that is known as typed values. Over the
+    whole run that is the longest stop of any curve, refused notes, whether a group reads the stream together with
     others whose event times do not overlap, and which acts of the script waited for a moment that never came.
     """
     name = the_stream(recording, stream)
@@ -72,15 +70,7 @@ def explain(
             raise RecordingError(
                 f"{asked} is named, but no moment.", remedy="give at_ms=..., or leave it out for the whole run."
             )
-        incidents = rows_of_stream(recording, "incidents", name)
-        notes = [sentence for streams, sentence in streams_apart(recording).values() if name in streams]
-        planned = planned_span(recording)
-        if planned is not None and not rows_of_stream(recording, "cycles", name):
-            notes.append(f"No watermark cycle ran before the run ended at {moment(planned[1])}.")
-        notes += [
-            f"{row['detail'][:1].upper()}{row['detail'][1:]}." for row in incidents if row["outcome"] == NEVER_CAME
-        ]
-        return stragglers_of(recording, name, notes=notes)
+        return stragglers_of(recording, name)
     at_ms = moment_of_run(recording, at_ms)
     curve = Curve(group=group, reader=reader) if reader is not None or group is not None else LOG
     return explain_curve(Curves(recording, name), curve, name, at_ms, bound=bound)
@@ -89,17 +79,10 @@ def explain(
 def explain_curve(curves: Curves, curve: Curve, stream: str, at_ms: int, *, bound: Bound = "lower") -> BoundExplanation:
     """What holds a curve of one stream at `at_ms` (clock, ms); for many moments of the same `curves`."""
     cause = curves.cause(curve, at_ms)
-    value, silent = cause.bound, None
-    who = None if curve == LOG else curve.reader or GROUP
+    value, (facts, templates) = cause.bound, of_cause(cause)
     if bound == "upper":
-        value, writers = curves.upper(curve, at_ms)
-        sentence = upper_sentences(cause, value, writers, who)
-    elif who is not None:
-        sentence = reader_sentences(cause, who)
-    else:
-        silent = curves.written.silent_at(curves.state_at(at_ms))
-        silent = None if silent is None or silent.writer in cause.names else silent
-        sentence = joined(log_sentences(cause), _silent(silent, at_ms))
+        value, noted_by = curves.upper(curve, at_ms)
+        facts, templates = of_upper(cause, value, noted_by)
     return BoundExplanation(
         at_ms=at_ms,
         stream=stream,
@@ -108,23 +91,6 @@ def explain_curve(curves: Curves, curve: Curve, stream: str, at_ms: int, *, boun
         bound=bound,
         value=value,
         cause=cause,
-        silent=silent,
-        sentence=sentence,
-    )
-
-
-def stretch_words(curves: Curves, curve: Curve, from_ms: int, to_ms: int) -> str:
-    """What held a curve from one moment to another (clock, ms), as a clause: "w2 was down"; "" if it is not known."""
-    longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
-    return "" if longest is None else because(longest.cause)
-
-
-def _silent(silent: SilentWriter | None, at_ms: int) -> str:
-    """The imported writer that has sent nothing above the bound for longest, though it goes on noting times."""
-    if silent is None:
-        return ""
-    return (
-        f"{silent.writer} is furthest behind by its events: its newest has the time "
-        f"{clock_words(silent.newest, clock_ms=at_ms)}. It has sent nothing since {clock_words(silent.sent_ms)}, but "
-        "goes on noting times."
+        facts=facts,
+        templates=templates,
     )

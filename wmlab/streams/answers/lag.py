@@ -11,10 +11,8 @@ from wmlab.core.charts.scene import Value, minus
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag, lag_pieces
 from wmlab.core.words import joined, rounded
-from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.history import of_stream
 from wmlab.streams.answers.step_curves import Spread, lengths_ms
-from wmlab.streams.answers.stragglers import missing_cycles
 
 SeenWindow = tuple[list[int], list[Value], list[Value]]
 SeenWindows = dict[str, SeenWindow]
@@ -60,7 +58,7 @@ def _steps(seen: SeenWindow) -> list[tuple[int, Value]]:
     return [*zip(at_ms, lower, strict=True), (at_ms[-1], None)]
 
 
-def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> str:
+def lag_sentences(stream: str, windows: SeenWindows) -> str:
     """How far the bounds were behind the clocks of readers and apart, and when no cycle ran."""
     lags, widths = lag_spread(windows), uncertainty_spread(windows)
     if lags is None:
@@ -72,9 +70,7 @@ def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> st
     apart = "An upper bound was never known."
     if widths is not None:
         apart = f"Where both bounds were known, they were at most {rounded(widths.median)} apart for half of the time."
-    clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
-    stall = missing_cycles(list(Curves(recording, stream).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
-    return joined(lag, apart, stall)
+    return joined(lag, apart)
 
 
 def beyond_sentence(what: str, spread: Spread, low: int, high: int) -> str:

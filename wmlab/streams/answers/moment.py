@@ -27,7 +27,6 @@ from wmlab.core.recording import Recording, planned_span
 from wmlab.streams.answers.curves import Curves
 from wmlab.streams.answers.history import CLOCKS, StreamTables, events_of, without_ends
 from wmlab.streams.answers.run_state import Note, RunState
-from wmlab.streams.answers.sentences import refusal_words
 from wmlab.streams.answers.timeline import Moment
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, Subject
@@ -80,7 +79,7 @@ class SegmentState:
 
 def note_words(writer: str, note: Note, clock: Clock) -> str:
     """What a writer noted, and why that was refused."""
-    refused = "" if note.accepted else f", refused: {refusal_words(note.outcome)}"
+    refused = "" if note.accepted else f", refused: {note.outcome}"
     return f"writer {writer} noted {clock(note.time)}{refused}"
 
 

@@ -12,75 +12,53 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from wmlab.core.invariants import TableRow
 from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of
+from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
-
-class FaultKind(StrEnum):
-    """A state that lasts; of several of one party the first one here is named."""
-
-    CRASHED = "crashed"
-    SHUT_DOWN = "shut down"
-    LEFT = "left"
-    PAUSED = "paused"
-    UNAVAILABLE = "unavailable"
-    MISSING = "missing"
-    UNOWNED = "unowned"
-    SESSION_LOST = "session lost"
-    IDLE = "idle"
-    SILENT = "silent"
-    CUT_OFF = "cut off"
-    TRANSACTION_OPEN = "transaction open"
-    ABORTED = "transaction aborted"
-    CLOCK_SET = "clock set"
-
-
-_BEGINS: Final[Mapping[tuple[Subject, str], FaultKind]] = {
-    ("writer", "crash"): FaultKind.CRASHED,
-    ("writer", "shut_down"): FaultKind.SHUT_DOWN,
-    ("writer", "idle"): FaultKind.IDLE,
-    ("writer", "silence"): FaultKind.SILENT,
-    ("writer", "hold"): FaultKind.TRANSACTION_OPEN,
-    ("writer", "abort"): FaultKind.ABORTED,
-    ("writer", "clock"): FaultKind.CLOCK_SET,
-    ("reader", "crash"): FaultKind.CRASHED,
-    ("reader", "leave"): FaultKind.LEFT,
-    ("reader", "pause"): FaultKind.PAUSED,
-    ("controller", "crash"): FaultKind.CRASHED,
-    ("controller", "leave"): FaultKind.LEFT,
-    ("controller", "pause"): FaultKind.PAUSED,
-    ("controller", "expire"): FaultKind.SESSION_LOST,
-    ("controller", "clock"): FaultKind.CLOCK_SET,
-    ("bucket", "unowned"): FaultKind.UNOWNED,
-    ("marks segment", "lose"): FaultKind.MISSING,
-    ("store", "unavailable"): FaultKind.UNAVAILABLE,
-    ("network", "partition"): FaultKind.CUT_OFF,
+_BEGINS: Final[Mapping[tuple[Subject, str], State]] = {
+    ("writer", "crash"): State.DOWN,
+    ("writer", "shut_down"): State.SHUT_DOWN,
+    ("writer", "idle"): State.IDLE,
+    ("writer", "silence"): State.SILENT,
+    ("writer", "hold"): State.IN_TRANSACTION,
+    ("writer", "abort"): State.WITHOUT_COMMIT,
+    ("reader", "crash"): State.DOWN,
+    ("reader", "leave"): State.GONE,
+    ("reader", "pause"): State.PAUSED,
+    ("controller", "crash"): State.DOWN,
+    ("controller", "leave"): State.GONE,
+    ("controller", "pause"): State.PAUSED,
+    ("controller", "expire"): State.SESSION_LOST,
+    ("bucket", "unowned"): State.UNOWNED,
+    ("marks segment", "lose"): State.MISSING,
+    ("store", "unavailable"): State.UNAVAILABLE,
+    ("network", "partition"): State.CUT_OFF,
 }
 """What begins a state, by subject and kind of the incident."""
-_ENDS: Final[Mapping[tuple[Subject, str], tuple[FaultKind, ...]]] = {
-    ("writer", "restart"): (FaultKind.CRASHED, FaultKind.SHUT_DOWN),
-    ("writer", "active"): (FaultKind.IDLE,),
-    ("writer", "speak"): (FaultKind.SILENT,),
-    ("reader", "restart"): (FaultKind.CRASHED,),
-    ("reader", "join"): (FaultKind.CRASHED, FaultKind.LEFT),
-    ("reader", "resume"): (FaultKind.PAUSED,),
-    ("controller", "restart"): (FaultKind.CRASHED, FaultKind.PAUSED, FaultKind.SESSION_LOST),
-    ("controller", "resume"): (FaultKind.PAUSED,),
-    ("bucket", "ownable"): (FaultKind.UNOWNED,),
-    ("marks segment", "find"): (FaultKind.MISSING,),
-    ("store", "available"): (FaultKind.UNAVAILABLE,),
-    ("network", "heal"): (FaultKind.CUT_OFF,),
+_ENDS: Final[Mapping[tuple[Subject, str], tuple[State, ...]]] = {
+    ("writer", "restart"): (State.DOWN, State.SHUT_DOWN),
+    ("writer", "active"): (State.IDLE,),
+    ("writer", "speak"): (State.SILENT,),
+    ("reader", "restart"): (State.DOWN,),
+    ("reader", "join"): (State.DOWN, State.GONE),
+    ("reader", "resume"): (State.PAUSED,),
+    ("controller", "restart"): (State.DOWN, State.PAUSED, State.SESSION_LOST),
+    ("controller", "resume"): (State.PAUSED,),
+    ("bucket", "ownable"): (State.UNOWNED,),
+    ("marks segment", "find"): (State.MISSING,),
+    ("store", "available"): (State.UNAVAILABLE,),
+    ("network", "heal"): (State.CUT_OFF,),
 }
 """Which states are over after an incident."""
-UNTIL_HEARD: Final = (FaultKind.TRANSACTION_OPEN, FaultKind.ABORTED)
+UNTIL_HEARD: Final = (State.IN_TRANSACTION, State.WITHOUT_COMMIT)
 """These explain why a writer notes nothing, and end with its next mark."""
-_WITH_THE_PROCESS: Final = (FaultKind.PAUSED, FaultKind.SILENT, FaultKind.IDLE)
+_WITH_THE_PROCESS: Final = (State.PAUSED, State.SILENT, State.IDLE)
 """What a crash ends together with the process."""
 
 
@@ -91,7 +69,7 @@ class Fault:
     `apart_from` are the nodes that a partition separates the party from.
     """
 
-    kind: FaultKind
+    kind: State
     party: str
     since_ms: int
     until_ms: int | None = None
@@ -102,7 +80,7 @@ class Fault:
 class ActiveFaults:
     """The faults that last at a moment, by subject, party and kind; `step` takes the incidents in order."""
 
-    _active: dict[tuple[Subject, str], dict[FaultKind, Fault]] = field(default_factory=dict)
+    _active: dict[tuple[Subject, str], dict[State, Fault]] = field(default_factory=dict)
     _ended_ms: dict[tuple[Subject, str], int] = field(default_factory=dict)
     _partitions: dict[str, tuple[int, int | None, tuple[tuple[str, ...], ...]]] = field(default_factory=dict)
 
@@ -120,7 +98,7 @@ class ActiveFaults:
         of_party = self._active.setdefault((subject, party), {})
         if of_party.keys() & set(ended):
             self._ended_ms[subject, party] = row["at_ms"]
-        for over in (*ended, *(_WITH_THE_PROCESS if begun is FaultKind.CRASHED else ())):
+        for over in (*ended, *(_WITH_THE_PROCESS if begun is State.DOWN else ())):
             of_party.pop(over, None)
         if begun is not None:
             of_party[begun] = Fault(kind=begun, party=party, since_ms=row["at_ms"], until_ms=row.get("until_ms"))
@@ -141,7 +119,12 @@ class ActiveFaults:
             for fault in self._all_of(subject, party, at_ms)
             if not needs or not fault.apart_from or set(needs) & set(fault.apart_from)
         ]
-        return min(faults, key=lambda fault: list(FaultKind).index(fault.kind), default=None)
+        return min(faults, key=lambda fault: list(State).index(fault.kind), default=None)
+
+    def of_marks_segment(self, *, at_ms: int) -> Fault | None:
+        """Why nobody can read or write the marks segment at `at_ms`; None: it is there."""
+        unavailable = self.of("store", MARKS_SEGMENT, at_ms=at_ms)
+        return unavailable or self.of("marks segment", MARKS_SEGMENT, at_ms=at_ms)
 
     def ended_ms(self, subject: Subject, party: str) -> int | None:
         """When the last fault of a party ended (clock, ms); None: none has."""
@@ -150,18 +133,18 @@ class ActiveFaults:
     def _all_of(self, subject: Subject, party: str, at_ms: int) -> Iterator[Fault]:
         for fault in self._active.get((subject, party), {}).values():
             # A controller that has noticed the end of its session opens another one; no incident says so.
-            is_noticed = fault.kind is FaultKind.SESSION_LOST and fault.until_ms is not None and fault.until_ms < at_ms
+            is_noticed = fault.kind is State.SESSION_LOST and fault.until_ms is not None and fault.until_ms < at_ms
             if not is_noticed:
                 yield fault
         for since_ms, until_ms, sides in self._partitions.values():
             for side, other in (sides, sides[::-1]) if len(sides) == 2 else ():
                 if party in side:
-                    yield Fault(
-                        kind=FaultKind.CUT_OFF, party=party, since_ms=since_ms, until_ms=until_ms, apart_from=other
-                    )
+                    yield Fault(kind=State.CUT_OFF, party=party, since_ms=since_ms, until_ms=until_ms, apart_from=other)
 
 
-_STORES: Final = ("writer marks", "segment metadata", "marks segment")
+MARKS_SEGMENT: Final = "marks segment"
+"""Where readers learn of watermarks, as incidents call it."""
+_STORES: Final = ("writer marks", "segment metadata", MARKS_SEGMENT)
 """What a cycle reads and writes, as incidents call it."""
 
 
@@ -187,11 +170,12 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a reader saw when it last looked (`looked_ms`): bounds (event time, ms; None: unknown).
+    """What a reader of a group saw when it last looked (`looked_ms`): bounds (event time, ms; None: unknown).
 
     It has seen this lower bound since `since_ms` (clock, ms).
     """
 
+    group: str
     lower: int | None
     upper: int | None
     looked_ms: int
@@ -250,8 +234,8 @@ class RunState:
         return faults[0] if all(fault is not None for fault in faults) else None
 
     def is_beyond(self, writer: str) -> bool:
-        """Whether a writer on record has noted a time beyond the bound."""
-        return self.lower is None or self.on_record[writer].time > self.lower
+        """Whether a writer on record has noted a time beyond the last watermark, known or not."""
+        return self.bound is None or self.on_record[writer].time > int(self.bound["lower"])
 
     def step(self, table: str, row: TableRow) -> None:
         """Take one more row of a table."""
@@ -304,15 +288,17 @@ class RunState:
             # A mark is removed unchanged, so one that arrived in the same millisecond came later and stays.
             if writer in self.on_record and self.on_record[writer].received_ms < row["at_ms"]:
                 del self.on_record[writer]
-        self.cycle_fault = self._fault_of_stores(str(row["controller"]))
+        self.cycle_fault = self.fault_of_stores()
 
-    def _fault_of_stores(self, controller: str) -> Fault | None:
-        """What keeps a controller from its stores."""
-        fault = self.faults.of("store", *_STORES, at_ms=self.at_ms)
-        fault = fault or self.faults.of("marks segment", "marks segment", at_ms=self.at_ms)
+    def fault_of_stores(self) -> Fault | None:
+        """What keeps the controller of the last cycle from its stores now."""
+        if self.cycle is None:
+            return None
+        fault = self.faults.of("store", *_STORES, at_ms=self.at_ms) or self.faults.of_marks_segment(at_ms=self.at_ms)
         if fault is not None:
             return fault
-        fault = self.faults.of("controller", controller, at_ms=self.at_ms, needs=(METADATA_STORE, SEGMENT_STORE))
+        nodes = (METADATA_STORE, SEGMENT_STORE)
+        fault = self.faults.of("controller", str(self.cycle["controller"]), at_ms=self.at_ms, needs=nodes)
         return fault if fault is not None and fault.apart_from else None
 
     def _watermark(self, row: TableRow) -> None:
@@ -322,7 +308,8 @@ class RunState:
     def _window(self, row: TableRow) -> None:
         before, at_ms = self.seen.get(row["reader"]), row["at_ms"]
         since_ms = before.since_ms if before is not None and before.lower == row["lower"] else at_ms
-        self.seen[row["reader"]] = Seen(lower=row["lower"], upper=row["upper"], looked_ms=at_ms, since_ms=since_ms)
+        bounds = {side: row[side] for side in ("lower", "upper")}
+        self.seen[row["reader"]] = Seen(group=row["group"], **bounds, looked_ms=at_ms, since_ms=since_ms)
 
 
 _ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks", "windows")

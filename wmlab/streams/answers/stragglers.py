@@ -1,55 +1,104 @@
-"""What held a stream's lower bound over a whole run, for how long, and at what cost.
+"""What held a stream's lower bound over a whole run, and for how long.
 
 Source: PDP-33, Periodic Watermark Workflow; the causes are those of `wmlab.streams.answers.cause`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, get_args
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.answers import Against, Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Against, Cell, Stretch, TableAnswer, text_table
+from wmlab.core.facts import FactAnswer, Facts, Value, folded_facts
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, planned_span
-from wmlab.core.words import clock_words, is_instant, rounded
+from wmlab.core.words import as_sentence, grouped, is_instant, rounded, wrapped
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.bounds_table import notable_stop
-from wmlab.streams.answers.cause import NOT_OF_WRITERS, OF_WRITERS, Cause, CauseKind, CauseSpan, longest_cause
-from wmlab.streams.answers.curves import LOG, Curve, Curves, longest_stall
-from wmlab.streams.answers.sentences import because
+from wmlab.streams.answers.cause import OF_WRITERS, CauseSpan
+from wmlab.streams.answers.cause_facts import held_by
+from wmlab.streams.answers.curves import LOG, Curves
+from wmlab.streams.answers.stops import of_stops
+from wmlab.streams.answers.together import streams_apart
+from wmlab.streams.answers.vocabulary import LABELS, MEANINGS, OF_RUN, OF_RUN_NEXT, WITHOUT_PARTY
+from wmlab.streams.tables import NEVER_CAME
 
-MEANINGS: Final = {
-    CauseKind.NO_MARK: "no writer had noted a time that was accepted",
-    CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
-    CauseKind.LAGGING: "cycles emitted nothing and waited for this writer, which had noted nothing above the bound",
-    CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
-    CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the bound since",
-    CauseKind.PERIOD: "every writer had noted a time above the bound, and the next cycle was not due yet",
-    CauseKind.CONTROLLER: "a cycle was due and did not run",
-    CauseKind.STORE: "the cycles could not reach a store, or the marks segment was missing",
-    CauseKind.NO_POSITION: "the counted writers had no position",
-    CauseKind.CUT_FAILED: "the cycles could not compute the cut",
-    CauseKind.CYCLE_FAILED: "the cycles ended without a watermark",
-    CauseKind.NO_WRITER_LEFT: "no active writer was on record",
-}
-"""What each cause means."""
-_WITHOUT_PARTY: Final = {
-    CauseKind.NO_MARK: "no noted time",
-    CauseKind.FIRST_CYCLE: "no cycle yet",
-    CauseKind.EXPECTED: "expected writers",
-    CauseKind.PERIOD: "the cycle period",
-    CauseKind.CONTROLLER: "controllers",
-    CauseKind.STORE: "stores",
-    CauseKind.NO_WRITER_LEFT: "no active writer",
-}
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
+_NO_AMOUNT: Final = "–"
 
 
-def stragglers_of(recording: Recording, stream: str, *, notes: Iterable[str] = ()) -> Stragglers:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who held the lower bound by one cause: `who` is a party or, without one, what held it; `why` the kind of cause.
+
+    `stretches` counts how often it did: a stretch is a period without a break. `held_ms` is the total time, and
+    `worst_ms` the most by which it lowered the bound, measured `against` the notes of the others or, without others,
+    against the clock; None if that is not known.
+    """
+
+    who: str
+    why: str
+    stretches: int
+    held_ms: int
+    worst_ms: int | None
+    against: Against
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Holders(FactAnswer, TableAnswer[Holder]):
+    """Who held the lower bound of a stream's log over a run of `run_ms`: parties first, and those that held it longest.
+
+    The facts are about the longest stop of any curve, refused notes, acts that never came, and streams without common
+    times.
+    """
+
+    stream: str
+    run_ms: int
+    holders: tuple[Holder, ...]
+    facts: Facts
+    templates: tuple[str, ...]
+
+    entries = "holders"
+    heads = ("holder", "cause", "stretches", "held", "at worst", "measured against")
+    left = (0, 1, 5)
+    schema = pa.schema(
+        [(name, pa.string()) for name in ("stream", "who", "why")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("stretches", "held_ms")]
+        + [("worst_ms", pa.int64()), ("against", pa.string())]
+    )
+
+    def __repr__(self) -> str:
+        rows = [self.heads, *(tuple(map(str, row)) for row in self._rows())]
+        return "\n".join([wrapped(self.sentence), *text_table(rows, right=(2, 3, 4)), *map(wrapped, self._legend())])
+
+    def _repr_html_(self) -> str:
+        return TableAnswer._repr_html_(self) + folded_facts(self.facts)
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for entry in self.holders:
+            worst = _NO_AMOUNT if entry.worst_ms is None else rounded(entry.worst_ms)
+            yield entry.who, entry.why, grouped(entry.stretches), rounded(entry.held_ms), worst, entry.against
+
+    def _definitions(self) -> list[str]:
+        return self._legend()
+
+    def _legend(self) -> list[str]:
+        """What the words of the table mean, as far as it has them."""
+        used = {entry.why for entry in self.holders}
+        return [_COLUMNS, *(as_sentence(f"{why}: {meaning}") for why, meaning in MEANINGS.items() if why in used)]
+
+
+_COLUMNS: Final = (
+    "Stretches: how often one cause held the bound. Held: for how long in all. At worst: by how much it kept the bound "
+    "down at most."
+)
+
+
+def stragglers_of(recording: Recording, stream: str) -> Holders:
     """Who held the stream's lower bound from its creation to the end of the run, or its deletion.
 
     At every moment one cause holds the bound; what the bound would have been without it is taken from the times that
@@ -59,132 +108,79 @@ def stragglers_of(recording: Recording, stream: str, *, notes: Iterable[str] = (
     start_ms, end_ms = run_of(recording, stream)
     curves = Curves(recording, stream)
     spans = list(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms))
-    silent = _longest_silent(curves, spans)
-    return stragglers_from(
-        [_stretch(span) for span in spans],
+    of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves)}
+    facts = Facts(LABELS, of_run, clock_ms=start_ms)
+    chosen = (facts.first_of(templates) for templates in (OF_RUN, OF_RUN_NEXT))
+    return Holders(
         stream=stream,
         run_ms=end_ms - start_ms,
-        meanings={kind.value: meaning for kind, meaning in MEANINGS.items()},
-        stall=stall_sentence(spans),
-        notes=[note for note in (*_readers_stops(curves, spans, end_ms), silent, *notes) if note],
+        holders=tuple(_holders([_stretch(span) for span in spans])),
+        facts=facts,
+        templates=tuple(template for template in chosen if template is not None),
     )
 
 
-def _readers_stops(curves: Curves, spans: Sequence[CauseSpan], end_ms: int) -> Iterator[str]:
-    """When a reader group knew no newer watermark for longer than the log made none, and why."""
-    stall = longest_stall(spans)
-    of_log_ms = stall[-1].to_ms - stall[0].from_ms if stall else 0
-    for group in curves.tables.groups:
-        at_ms, lower = curves.known_by(group)
-        stop = notable_stop([*at_ms, end_ms], [*lower, *lower[-1:]]) if at_ms else None
-        if stop is None or stop.length_ms <= of_log_ms:
-            continue
-        longest = longest_cause(list(curves.spans(Curve(group=group), start_ms=stop.from_ms, end_ms=stop.to_ms)))
-        if longest is not None and longest.cause.kind is not CauseKind.NEWEST:
-            value = clock_words(stop.value, clock_ms=stop.from_ms)
-            yield (
-                f"The readers of {group} knew no watermark above {value} for {rounded(stop.length_ms)} from "
-                f"{clock_words(stop.from_ms)} to {clock_words(stop.to_ms)}: {because(longest.cause)}."
-            )
+def _refused(curves: Curves) -> Mapping[str, Value]:
+    """Whose notes were refused, how many, and when."""
+    refused: dict[str, list[TableRow]] = {}
+    for row in sorted(curves.tables.rows("writer_marks"), key=lambda row: int(row["received_ms"])):
+        if row["outcome"] != "success":
+            refused.setdefault(row["writer"], []).append(row)
+    rows = [refused[name] for name in sorted(refused)]
+    return {
+        "refused": tuple(sorted(refused)),
+        "refused as": tuple(of_writer[-1]["outcome"] for of_writer in rows),
+        "refused notes": tuple(len(of_writer) for of_writer in rows),
+        "refused from": tuple(of_writer[0]["received_ms"] for of_writer in rows),
+        "refused to": tuple(of_writer[-1]["received_ms"] for of_writer in rows),
+    }
 
 
-def missing_cycles(spans: Sequence[CauseSpan]) -> str:
-    """The longest time in which a cycle was overdue, and why, as a sentence; empty if none was."""
-    runs = [list(run) for kind, run in groupby(spans, key=lambda span: span.cause.kind) if kind is CauseKind.CONTROLLER]
-    longest = max(runs, key=lambda run: run[-1].to_ms - run[0].from_ms, default=[])
-    named = longest_cause(longest)
-    if named is None:
-        return ""
-    begin_ms, end_ms = longest[0].from_ms, longest[-1].to_ms
-    why = because(named.cause)
-    why = "" if why == "no cycle ran" else f": {why}"
-    return f"No cycle ran for {rounded(end_ms - begin_ms)} from {clock_words(begin_ms)}{why}."
-
-
-def stall_sentence(spans: Sequence[CauseSpan]) -> str:
-    """When the watermark stopped for longest, and why; empty if it was never known."""
-    stall = longest_stall(spans)
-    longest = longest_cause(stall)
-    if longest is None:
-        return ""
-    from_ms, to_ms = stall[0].from_ms, stall[-1].to_ms
-    cause = because(longest.cause)
-    cause = f": {cause}" if cause else ""
-    return (
-        f"The watermark stopped for longest at {clock_words(stall[0].cause.bound, clock_ms=from_ms)}, for "
-        f"{rounded(to_ms - from_ms)} from {clock_words(from_ms)} to {clock_words(to_ms)}{cause}."
-    )
-
-
-def cost_sentences(stream: str, rows: Sequence[TableRow]) -> str:
-    """What the first of the rows of `explain` cost; those that cost against the clock come after all others."""
-    total_ms = sum(row["cost_ms"] or 0 for row in rows if not is_alone(row))
-    alone = [row for row in rows if is_alone(row) and row["cost_ms"]]
-    first = alone[0] if not total_ms and alone else rows[0]
-    held, cost = rounded(first["held_ms"]), rounded(round(first["cost_ms"] or 0))
-    # A holder that is not a party has no name to begin a sentence with.
-    who = first["who"].capitalize() if first["who"] in _WITHOUT_PARTY.values() else first["who"]
-    if total_ms:
-        return (
-            f"{who} ({first['why']}) cost most: without it the watermark of {stream} would have been {cost} "
-            f"higher on average. That is {first['cost_ms'] / total_ms:.0%} of what all causes cost; it held for {held}."
-        )
-    if alone:
-        return (
-            f"{who} ({first['why']}) held the watermark of {stream} for {held}, with nobody else to compare. "
-            f"Behind the clock, that makes {cost} of mean lag."
-        )
-    return f"Nobody held the watermark of {stream} below what the others had noted."
-
-
-def cost_words(row: TableRow) -> str:
-    """The cost of a row of `explain`."""
-    if row["cost_ms"] is None:
-        return "no bound" if row.get("against") == "no bound" else "cost unknown"
-    return f"{rounded(round(row['cost_ms']))}{' behind the clock' if is_alone(row) else ''}"
-
-
-def is_alone(row: TableRow) -> bool:
-    """Whether the cost of a row of `explain` is measured against the clock, since nobody else was there."""
-    return row.get("against") == "the clock"
-
-
-def holders(cause: Cause) -> tuple[str, ...]:
-    """How a table names who held the bound: the parties, or the cause in their place.
-
-    Of a bucket without an owner it is the last owner.
-    """
-    named = cause.parties if cause.kind in (*OF_WRITERS, *NOT_OF_WRITERS) else ()
-    names = (party.fault.party if party.subject == "bucket" and party.fault else party.name for party in named)
-    return tuple(names) or (_WITHOUT_PARTY.get(cause.kind) or cause.reason,)
+def _of_script(recording: Recording, curves: Curves) -> Mapping[str, Value]:
+    """What never came, that no cycle ran, and streams that are read together without common times."""
+    planned = planned_span(recording)
+    is_without_cycle = planned is not None and not curves.tables.rows("cycles")
+    incidents = curves.tables.rows("incidents")
+    together = (streams for streams, _ in streams_apart(recording).values() if curves.tables.stream in streams)
+    return {
+        "no cycle before": planned[1] if planned is not None and is_without_cycle else None,
+        "never came": tuple(row["detail"] for row in incidents if row["outcome"] == NEVER_CAME),
+        "streams apart": next(together, None),
+    }
 
 
 def _stretch(span: CauseSpan) -> Stretch:
-    """A stretch with its price: against what was noted, or against the clock where nobody else was there."""
+    """A stretch with the amount: against what was noted, or against the clock where nobody else was there."""
     cause, by_ms = span.cause, span.cause.by_ms
     against: Against = "the others" if cause.kind in OF_WRITERS else "noted times"
     if cause.bound is None:
         against = "no bound"
     elif by_ms is None and is_instant([cause.bound], clock=[span.from_ms]) == is_instant([span.from_ms]):
         by_ms, against = span.from_ms - cause.bound, "the clock"
-    who = holders(cause)
+    who = held_by(cause)
     return Stretch(who, cause.kind.value, span.from_ms, span.to_ms, by_ms, len(who), against)
 
 
-def _longest_silent(curves: Curves, spans: Sequence[CauseSpan]) -> str:
-    """The imported writer that was furthest behind by its events for longest and held nothing; empty if none was."""
-    behind: Counter[str] = Counter()
-    for span in spans:
-        silent = curves.written.silent_at(curves.state_at(span.to_ms))
-        if silent is not None and silent.writer not in span.cause.names:
-            behind[silent.writer] += span.length_ms
-    if not behind:
-        return ""
-    writer, length_ms = max(behind.items(), key=lambda entry: (entry[1], entry[0]))
-    return (
-        f"{writer} sent nothing for {rounded(length_ms)}. That did not hold the watermark, because a replayed writer "
-        "keeps noting times; wm.spark.stragglers has the gaps in the log."
-    )
+def _holders(stretches: Iterable[Stretch]) -> list[Holder]:
+    """The holders of the stretches of a run: parties first, and of them those that held it longest."""
+    by_holder: dict[tuple[str, str, Against], list[Stretch]] = {}
+    for stretch in stretches:
+        against = "unknown" if stretch.by_ms is None and stretch.against != "no bound" else stretch.against
+        for who in stretch.who:
+            by_holder.setdefault((who, stretch.why, against), []).append(stretch)
+    holders = [
+        Holder(
+            who=who,
+            why=why,
+            stretches=1 + sum(before.to_ms != after.from_ms for before, after in pairwise(mine)),
+            held_ms=sum(stretch.to_ms - stretch.from_ms for stretch in mine),
+            worst_ms=max((stretch.worst_ms for stretch in mine if stretch.by_ms is not None), default=None),
+            against=against,
+        )
+        for (who, why, against), mine in by_holder.items()
+    ]
+    order, nobody = get_args(Against).index, set(WITHOUT_PARTY.values())
+    return sorted(holders, key=lambda h: (h.who in nobody, -h.held_ms, order(h.against), h.who, h.why))
 
 
 def run_of(recording: Recording, stream: str) -> tuple[int, int]:

@@ -21,7 +21,6 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, is_instant, listed
 from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
-from wmlab.streams.answers.sentences import refusal_words
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
@@ -217,7 +216,7 @@ def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
     time = clock_words(first["time"], clock_ms=to_ms)
     several = f"{'notes' if len(writers) == 1 else 'note'} a time, {grouped(len(run))} times"
     notes = f"notes the time {time}" if len(run) == 1 else several
-    effect = f"refused: {refusal_words(outcome)}"
+    effect = f"refused: {outcome}"
     parties = (*writers, *sorted({str(row["controller"]) for row in run}))
     who = listed(writers, most=_NAMED, rest="others")
     return replace(_moment(first["received_ms"], who, notes, effect, to_ms=to_ms), parties=parties)

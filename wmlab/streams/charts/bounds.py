@@ -49,7 +49,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import joined
+from wmlab.core.words import joined, listed
 from wmlab.streams.answers.bounds_table import (
     UPPER_BOUND,
     BoundsTable,
@@ -57,8 +57,10 @@ from wmlab.streams.answers.bounds_table import (
     bounds_sentences,
     upper_bound_sentences,
 )
+from wmlab.streams.answers.cause import longest_cause
+from wmlab.streams.answers.cause_facts import held_by
 from wmlab.streams.answers.curves import LOG, Curve, Curves
-from wmlab.streams.answers.explain import explain_curve, stretch_words
+from wmlab.streams.answers.explain import explain_curve
 from wmlab.streams.answers.history import the_stream
 
 CAP: Final = 800
@@ -134,7 +136,7 @@ def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title
     if curves is None or table.complete_log:
         sentence = bounds_sentences(table)
     else:
-        sentence = bounds_sentences(table, partial(stretch_words, curves, curve))
+        sentence = bounds_sentences(table, partial(_held_by, curves, curve))
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
@@ -201,6 +203,12 @@ def _incident(entry: Any) -> Incident:
         )
     kind, what, target = (str(fields.get(name) or "") for name in ("kind", "what", "target"))
     return Incident(whole("at_ms", fields["at_ms"]) or 0, kind, what, target)
+
+
+def _held_by(curves: Curves, curve: Curve, from_ms: int, to_ms: int) -> str:
+    """What held a curve for longest from one moment to another (clock, ms)."""
+    longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
+    return "" if longest is None else f"held by {listed(held_by(longest.cause))}"
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:

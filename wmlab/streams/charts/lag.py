@@ -83,7 +83,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     windows = seen_windows(recording, name)
     order = by_mean_lag(windows)
     shown = {reader: windows[reader] for reader in order[: len(SERIES)]}
-    sentence = lag_sentences(recording, name, windows)
+    sentence = lag_sentences(name, windows)
     most_lag = drawn_words((len(shown), len(order), "readers, those with most lag"))
     lines, curves = list[Path](), list[Steps]()
     lags, widths = list[list[Piece]](), list[list[Piece]]()
@@ -138,7 +138,7 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     step = nice_step(high - low, _BINS)
     low, high = low // step * step, (high // step + 1) * step
     across = time_axis("lag, uncertainty", [low, high])
-    sentence = lag_sentences(recording, name, windows)
+    sentence = lag_sentences(name, windows)
     return chart_of(
         sentence,
         _data(windows),

@@ -29,7 +29,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Shape, Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import clock_words, joined, rounded
+from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.cycles import (
     Membership,
@@ -46,11 +46,10 @@ from wmlab.streams.answers.cycles import (
     noting_sentences,
 )
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
-from wmlab.streams.answers.stragglers import cost_sentences, cost_words, is_alone, missing_cycles
 
 _MOST_MARKS: Final = 500
 _MOST_SPANS: Final = 300
-_COST_COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms")
+_HOLDER_COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms", "worst_ms")
 _MOST_HOLDERS: Final = 12
 _ROLE: Final = {"lagging": "upper", "slowest": "lower"}
 """Colour by cause: waited for, or merely the slowest; any other cause is grey."""
@@ -74,7 +73,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     holding = holding_writers(causes)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    sentence = joined(noting_sentences(name, marks, holding), missing_cycles(causes))
+    sentence = noting_sentences(name, marks, holding)
     fewer = drawn_words(
         (_MOST_MARKS, len(accepted), "accepted marks"),
         (_MOST_MARKS, len(refused), "refused marks"),
@@ -125,49 +124,60 @@ def _marks(marks: Sequence[TableRow], writers: Sequence[str]) -> list[tuple[int,
 
 
 def holder_costs(table: Any, *, title: str | None = None) -> Chart:
-    """Draw what each straggler of a lower bound cost, one bar per straggler and cause, the most expensive first.
+    """Draw how long each holder of a lower bound held it, one bar per holder and cause; or what each cost, if known.
 
     `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches,
-    held_ms, worst_ms and cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured). It may have
-    `against`, which says what a cost is measured against; costs against the clock, for stragglers without another
+    held_ms and worst_ms. It may have cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured),
+    and `against`, which says what that is measured against; costs against the clock, for stragglers without another
     writer to compare with, are drawn below the others. `title` replaces the question above the chart. Raises
     `ChartError` for a missing column, no rows, or rows of several streams.
     """
     columns = plain_columns(
-        table, _COST_COLUMNS, ("against",), chart="A chart of holders", example="recording.explain()"
+        table, _HOLDER_COLUMNS, ("cost_ms", "against"), chart="A chart of holders", example="recording.explain()"
     )
     streams = sorted(set(columns["stream"]))
     if len(streams) != 1:
         count = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
         raise ChartError(f"One chart shows the holders of one stream; {count}.", remedy="Keep the rows of one stream.")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    rows.sort(key=lambda row: (is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
-    sentence = cost_sentences(streams[0], rows)
-    fewer = drawn_words((_MOST_HOLDERS, len(rows), "causes, those with the largest cost"))
+    has_costs = any(row.get("cost_ms") for row in rows)
+    measure = "cost_ms" if has_costs else "held_ms"
+    if has_costs:
+        rows.sort(key=lambda row: (_is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
+    length = rounded(round(rows[0][measure] or 0))
+    did = f"cost most: {length} of mean lag" if has_costs else f"is named first: it held the bound for {length}"
+    fewer = drawn_words((_MOST_HOLDERS, len(rows), "causes, the first ones"))
     holders = rows[:_MOST_HOLDERS]
-    top_ms = max(1, *(round(row["cost_ms"] or 0) for row in holders))
+    top_ms = max(1, *(round(row[measure] or 0) for row in holders))
+    what = "what did it cost" if has_costs else "for how long"
     return chart_of(
-        sentence,
-        columns_of(rows, _COST_COLUMNS),
-        title=title or f"Who held the lower bound of {streams[0]}, and what did it cost?",
+        f"{_name(rows[0])} {did}.",
+        columns_of(rows, [*_HOLDER_COLUMNS, *(["cost_ms"] if has_costs else [])]),
+        title=title or f"Who held the lower bound of {streams[0]}, and {what}?",
         note=fewer,
-        across=Axis("raised the mean lag by", 0, top_ms, False, duration_unit(top_ms)),
-        panels=[lanes([_name(row) for row in holders], _bars(holders))],
+        across=Axis("raised the mean lag by" if has_costs else "held for", 0, top_ms, False, duration_unit(top_ms)),
+        panels=[lanes([_name(row) for row in holders], _bars(holders, measure))],
     )
 
 
 def _name(row: TableRow) -> str:
-    alone = ", alone" if is_alone(row) else ""
-    return f"{row['who']} ({row['why']}{alone})" if row["why"] in _ROLE or alone else str(row["who"])
+    alone = ", alone" if _is_alone(row) else ""
+    return f"{row['who']} ({row['why']}{alone})"
 
 
-def _bars(holders: Sequence[TableRow]) -> list[Blocks]:
-    """The bars by cause, each with its price next to it."""
+def _is_alone(row: TableRow) -> bool:
+    """Whether an amount is measured against the clock, since nobody else was there."""
+    return row.get("against") == "the clock"
+
+
+def _bars(holders: Sequence[TableRow], measure: str) -> list[Blocks]:
+    """The bars by cause, each with its amount next to it."""
     bars: dict[str, list[Box]] = {}
     for index, row in enumerate(holders):
-        price = cost_words(row)
-        label = f"{price}, held {rounded(row['held_ms'])}"
-        box = Box(0, round(row["cost_ms"] or 0), index - 0.3, index + 0.3, label, f"{_name(row)}: {label}")
+        held = f"held {rounded(row['held_ms'])}"
+        cost = "cost unknown" if row[measure] is None else rounded(round(row[measure]))
+        label = held if measure == "held_ms" else f"{cost}, {held}"
+        box = Box(0, round(row[measure] or 0), index - 0.3, index + 0.3, label, f"{_name(row)}: {label}")
         bars.setdefault(row["why"], []).append(box)
     return [
         Blocks(name=why, role=_ROLE.get(why, "unknown"), boxes=boxes, opacity=0.85, legend=False, beside=True)
@@ -189,8 +199,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     drawn_cycles = share_of(cycles, _MOST_CYCLES)
-    held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
-    sentence = joined(cycle_sentences(name, cycles), missing_cycles(held_by))
+    sentence = cycle_sentences(name, cycles)
     fewer = drawn_words((len(drawn_cycles), len(cycles), "cycles"))
     times = held([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = single([mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])

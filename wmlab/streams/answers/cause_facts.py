@@ -1,0 +1,211 @@
+"""A cause as facts and sentences: what `explain`, charts, clicks and the controls of a moment say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from wmlab.core.facts import Facts, Value
+from wmlab.streams.answers.cause import Cause, Party
+from wmlab.streams.answers.vocabulary import (
+    LABELS,
+    OF_GROUP,
+    OF_GROUP_NEXT,
+    OF_LOG,
+    OF_LOG_NEXT,
+    OF_READER,
+    OF_READER_NEXT,
+    OF_UPPER,
+    WITHOUT_PARTY,
+    CauseKind,
+    Templates,
+)
+
+Values = Mapping[str, Value]
+NOBODY = "nobody"
+"""Who owns a bucket without an owner."""
+
+
+def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
+    """The facts about what holds a curve, and the templates of the one or two sentences about it."""
+    if cause.log is None:
+        facts = _facts(cause, of_log(cause))
+        return facts, _said(facts, OF_LOG[cause.kind], OF_LOG_NEXT)
+    if cause.kind is CauseKind.NEWEST and cause.newest is None:
+        return of_cause(cause.log)
+    if cause.kind is CauseKind.NEWEST:
+        facts = _facts(cause, {**_own(cause), **of_log(cause.log)})
+        own = OF_GROUP if cause.reader is None else OF_READER
+        return facts, _said(facts, own[cause.kind], OF_LOG[cause.log.kind])
+    facts = _facts(cause, _beside(cause))
+    if cause.reader is None:
+        return facts, _said(facts, OF_GROUP[cause.kind], OF_GROUP_NEXT)
+    is_of_position = cause.position is not None and cause.kind is cause.position.kind
+    headlines = OF_GROUP if is_of_position else OF_READER
+    return facts, _said(facts, headlines[cause.kind], OF_READER_NEXT)
+
+
+def of_upper(cause: Cause, upper: int | None, noted_by: tuple[str, ...]) -> tuple[Facts, tuple[str, ...]]:
+    """The facts and the sentence about the upper bound of the curve of a cause."""
+    curve = "reader" if cause.reader is not None else "group" if cause.group is not None else "log"
+    facts = _facts(
+        cause,
+        {
+            "group": cause.group,
+            "reader": cause.reader,
+            "upper bound": upper,
+            "noted by": noted_by,
+            "polled at": cause.looked_ms,
+            "newest watermark": cause.newest,
+            **states("reader", [party for party in cause.readers if party.name == cause.reader]),
+        },
+    )
+    return facts, _said(facts, OF_UPPER[curve])
+
+
+def of_log(cause: Cause) -> Values:
+    """What there is to say about the watermark in the log."""
+    silent = cause.silent
+    return {
+        "watermark": cause.bound,
+        "made at": cause.since_ms,
+        **_set_by(cause),
+        "cause": cause.kind.value,
+        **_holders(cause),
+        "others ahead by": cause.by_ms if cause.kind in (CauseKind.LAGGING, CauseKind.SLOWEST) else None,
+        "expected until": cause.earliest_ms if cause.kind is CauseKind.EXPECTED else None,
+        "also behind": _names(cause.also_behind),
+        "refused": tuple(cause.refused),
+        "refused as": tuple(cause.refused.values()),
+        "has written": cause.wrote,
+        "next cycle": cause.next_cycle_ms,
+        "then at least": cause.at_least,
+        "reason": cause.reason if cause.kind is CauseKind.CYCLE_FAILED else None,
+        **_blocked(cause),
+        "sealed at": cause.sealed_ms,
+        "deleted at": cause.deleted_ms,
+        "run ends": cause.end_ms if _is_planned_later(cause) else None,
+        "silent writer": None if silent is None else silent.writer,
+        "newest event": None if silent is None else silent.newest,
+        "sent at": None if silent is None else silent.sent_ms,
+    }
+
+
+def held_by(cause: Cause) -> tuple[str, ...]:
+    """Who holds a curve, or what, where no party does; of segments their readers, or the last ones."""
+    cause = cause.of_log
+    owners = (party.reader or (party.fault and party.fault.party) for party in cause.segments)
+    names = _names(cause.holders) or tuple(sorted({name for name in owners if name}))
+    return names or (WITHOUT_PARTY[cause.kind],)
+
+
+def _facts(cause: Cause, values: Values) -> Facts:
+    return Facts(LABELS, {"moment": cause.at_ms, **values}, clock_ms=cause.at_ms)
+
+
+def _said(facts: Facts, *choices: Templates) -> tuple[str, ...]:
+    chosen = (facts.first_of(templates) for templates in choices)
+    return tuple(template for template in chosen if template is not None)
+
+
+def _own(cause: Cause) -> Values:
+    """What there is to say about the bound at the position of a group, or about the one that a reader saw."""
+    if cause.reader is not None:
+        position = cause.position
+        return {
+            "reader": cause.reader,
+            "group": cause.group,
+            "saw": cause.bound,
+            "saw first at": cause.since_ms,
+            "polled at": cause.looked_ms,
+            "at position": None if position is None else position.bound,
+            "newest watermark": cause.newest,
+            "starts at": cause.earliest_ms if cause.kind is CauseKind.NOT_STARTED else None,
+            **states("reader", [party for party in cause.readers if party.name == cause.reader]),
+        }
+    return {
+        "group": cause.group,
+        "at position": cause.bound,
+        "position since": cause.since_ms,
+        "newest watermark": cause.newest,
+        "starts at": cause.earliest_ms if cause.kind is CauseKind.NOT_STARTED else None,
+        "seen by": _names(cause.readers),
+        "saw": tuple(party.time for party in cause.readers),
+        "polled at": tuple(party.noted_ms for party in cause.readers),
+        **states("reader", cause.readers),
+    }
+
+
+def _beside(cause: Cause) -> Values:
+    """The same with what holds the curve, and beside it what holds those that come before it."""
+    position, log = cause.position, cause.log
+    segments = cause.segments
+    return {
+        **_own(cause),
+        **_set_by(cause),
+        "cause": cause.kind.value,
+        **_holders(cause),
+        "segment": _names(segments),
+        "read by": tuple(party.reader for party in segments),
+        "bytes left": tuple(_left(party) for party in segments),
+        "read before by": tuple(None if party.fault is None else party.fault.party for party in segments),
+        "position cause": None if position is None else position.kind.value,
+        "position holder": None if position is None else held_by(position),
+        "log cause": None if log is None else log.kind.value,
+        "log holder": None if log is None else held_by(log),
+    }
+
+
+def _set_by(cause: Cause) -> Values:
+    return {"set by": _names(cause.set_by), **states("set by", cause.set_by)}
+
+
+def _holders(cause: Cause) -> Values:
+    """Who holds the curve, what has befallen each, and what writers have noted."""
+    holders = cause.holders
+    writers = [party for party in holders if party.subject == "writer"]
+    faults = [party.fault for party in holders]
+    return {
+        "holder": _names(holders),
+        **states("holder", holders),
+        "holder until": tuple(None if fault is None else fault.until_ms for fault in faults),
+        "holder back at": tuple(party.back_ms for party in holders),
+        "cut off from": tuple(None if fault is None else ", ".join(fault.apart_from) or None for fault in faults),
+        "last noted": tuple(party.time for party in writers),
+        "noted at": tuple(party.noted_ms for party in writers),
+        "waited for since": tuple(party.waited_ms for party in writers),
+        "given up at": tuple(party.given_up_ms for party in writers),
+        "event arrives": tuple(party.open_until_ms for party in writers),
+        "clock behind by": tuple(-party.clock_ms if party.clock_ms < 0 else None for party in writers),
+    }
+
+
+def _blocked(cause: Cause) -> Values:
+    """Who should run the next cycle, if that is kept from it."""
+    blocking = cause.blocked_by
+    if blocking is None:
+        return {}
+    owner = NOBODY if blocking.is_former else blocking.name
+    return {"bucket owner": owner, "controller": blocking.name, **states("controller", [blocking])}
+
+
+def states(label: str, parties: Iterable[Party]) -> Values:
+    """What has befallen parties, and since when."""
+    faults = [party.fault for party in parties]
+    return {
+        f"{label} state": tuple(None if fault is None else fault.kind.value for fault in faults),
+        f"{label} since": tuple(None if fault is None else fault.since_ms for fault in faults),
+    }
+
+
+def _names(parties: Iterable[Party]) -> tuple[str, ...]:
+    return tuple(party.name for party in parties)
+
+
+def _left(segment: Party) -> int | None:
+    return None if segment.needed is None else segment.needed - (segment.offset or 0)
+
+
+def _is_planned_later(cause: Cause) -> bool:
+    """Whether the next cycle is due, or a timeout ends, after the end of the run."""
+    planned = (cause.next_cycle_ms, *(party.given_up_ms for party in cause.parties))
+    return any(at_ms is not None and cause.end_ms is not None and at_ms > cause.end_ms for at_ms in planned)

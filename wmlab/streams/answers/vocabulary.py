@@ -1,0 +1,372 @@
+"""The words of all answers about streams: labels, states, causes and headlines, in one table each.
+
+A curve is one of three lower bounds, and each has one name:
+
+    in the log         the watermark that the controllers made: `watermark`
+    at the position    what the log says at the position that a group has published: `at position`. Nobody need have
+                       seen it, so it is never said to be known or seen
+    seen by a reader   what a reader got at its last poll: `saw`
+
+"By then" is until the moment of the answer, this included. A *holder* is the party that keeps a curve from a higher
+value: a writer, a reader, a controller, a store or the marks segment. A headline is the one whose cause holds; causes
+are listed in the order in which they are looked for, so the first one that is true is the one.
+
+Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from wmlab.core.facts import Kind, vocabulary
+
+
+class State(StrEnum):
+    """What has befallen a party and lasts; of several of one party the first one here is said."""
+
+    DOWN = "down"
+    """A writer, reader or controller has crashed."""
+    SHUT_DOWN = "shut down"
+    """A writer has said goodbye."""
+    GONE = "gone"
+    """A reader or controller has left."""
+    PAUSED = "paused"
+    """A reader or controller does nothing, and goes on later."""
+    UNAVAILABLE = "unavailable"
+    """A store answers no call."""
+    MISSING = "missing"
+    """The marks segment is not found."""
+    UNOWNED = "without an owner"
+    """A bucket cannot be owned."""
+    SESSION_LOST = "without a session"
+    """A controller has lost its session, and has not noticed it."""
+    IDLE = "idle"
+    """A writer has marked itself idle."""
+    SILENT = "silent"
+    """A writer writes and notes nothing."""
+    CUT_OFF = "cut off"
+    """A partition of the network is between the party and others."""
+    IN_TRANSACTION = "in a transaction"
+    """A writer holds a transaction open; until its next accepted note."""
+    WITHOUT_COMMIT = "without a commit"
+    """A writer has aborted a transaction; until its next accepted note."""
+
+
+class CauseKind(StrEnum):
+    """What holds a bound. Those of the log first, in the order of precedence."""
+
+    DELETED = "deleted"
+    NO_MARK = "no mark"
+    NO_WRITER_LEFT = "no writer left"
+    FIRST_CYCLE = "first cycle"
+    CONTROLLER = "controller"
+    LAGGING = "lagging"
+    SLOWEST = "slowest"
+    PERIOD = "period"
+    STORE = "store"
+    EXPECTED = "expected"
+    CYCLE_FAILED = "cycle failed"
+    NEWEST = "newest"
+    NOT_STARTED = "not started"
+    READER = "reader"
+    ASSIGNMENT = "assignment"
+    UNREAD = "unread"
+    PUBLICATION = "publication"
+    NEXT_LOOK = "next look"
+    OTHER_POSITION = "other position"
+
+
+MEANINGS: Final[Mapping[CauseKind, str]] = {
+    CauseKind.DELETED: "the stream was deleted",
+    CauseKind.NO_MARK: "no writer was on record, and there never was a watermark",
+    CauseKind.NO_WRITER_LEFT: "no writer was on record any more",
+    CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
+    CauseKind.CONTROLLER: "a cycle was due and did not run",
+    CauseKind.LAGGING: "the last cycle waited for this writer, which had noted nothing above the watermark",
+    CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the watermark since",
+    CauseKind.PERIOD: "every writer on record had noted a time above the watermark, and the next cycle was not due yet",
+    CauseKind.STORE: "the last cycle, or a poll, could not use a store or the marks segment",
+    CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
+    CauseKind.CYCLE_FAILED: "the last cycle ended for another reason, which its row has",
+    CauseKind.NEWEST: "the newest watermark was reached, so the curve was held by what held the log",
+    CauseKind.NOT_STARTED: "the group had published no position, or the reader had not polled",
+    CauseKind.READER: "this reader had to read up to the next cut, and was down, gone, paused or cut off",
+    CauseKind.ASSIGNMENT: "nobody owned a segment that had to be read up to the next cut",
+    CauseKind.UNREAD: "the readers had not read up to the next cut",
+    CauseKind.PUBLICATION: "the readers had read up to the next cut, and had not published that",
+    CauseKind.NEXT_LOOK: "the reader had not polled since the position had passed the next cut",
+    CauseKind.OTHER_POSITION: "the reader had polled since then, and saw another watermark",
+}
+"""What each cause means; "the next cut" is that of the oldest watermark that the position has not passed.
+
+A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
+It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts writers
+or not. The next cycle is due as the last row of a cycle says; after a watermark that is appended no earlier, and so is
+that of a cycle which left no row, a period of that row after it. The causes of the log, in this order:
+
+    deleted         an incident `delete` of the stream by then
+    no mark         no writer on record, and no watermark by then
+    no writer left  no writer on record
+    first cycle     no cycle by then
+    controller      the next cycle is overdue: `next cycle` is before the moment
+    lagging         the last cycle has writers in `lagging` that are still behind
+    period          the last cycle has writers in `lagging`, and none of them is behind any more
+    slowest         the last cycle emitted (or counted no active writer), and some writer is behind
+    period          the last cycle emitted (or counted no active writer), and none is
+    store           the last cycle failed (or made a watermark that was not appended), and when it ran, a store was
+                    unavailable, the marks segment missing, or its controller cut off from a store
+    expected        the cause of the last cycle is the code of expected writers
+    cycle failed    else
+
+Of a group: newest (the position has passed the cut of every watermark by then); not started (no position published);
+reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
+has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
+segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
+(else).
+
+Of a reader: not started (it has not polled); what holds its group, which may be newest, if it saw the bound at the
+position and is neither down nor gone; reader (it is itself down, gone, paused or cut off from the segment store); store
+(the marks segment is unavailable or missing now); next look (its last poll is not after the moment at which the
+position got its bound); other position (else).
+"""
+
+LABELS: Final = vocabulary(
+    ("moment", Kind.MOMENT, "the moment that is explained"),
+    # The three curves.
+    ("watermark", Kind.MOMENT, "lower bound of the newest watermark of the log; absent if that counts no writers"),
+    ("made at", Kind.MOMENT, "when the newest watermark was appended"),
+    ("set by", Kind.NAME, "the counted writers whose time is the value of the curve, by name"),
+    ("set by state", Kind.WORD, "what has befallen each of them and lasts"),
+    ("set by since", Kind.MOMENT, "since when"),
+    ("at position", Kind.MOMENT, "lower bound of the last watermark whose cut the published position has passed"),
+    ("position since", Kind.MOMENT, "when the bound at the position began to have that value"),
+    ("saw", Kind.MOMENT, "lower bound that a reader saw at its last poll; of a group one for each reader"),
+    ("saw first at", Kind.MOMENT, "first of the polls in a row at which the reader saw that lower bound"),
+    ("polled at", Kind.MOMENT, "last poll of a reader; of a group one for each reader"),
+    ("seen by", Kind.NAME, "the readers of the group that have polled by then, by name"),
+    ("newest watermark", Kind.MOMENT, "lower bound of the newest watermark of the log, beside another curve"),
+    ("upper bound", Kind.MOMENT, "largest counted time of the newest watermark; of a group of the one ahead of it"),
+    ("noted by", Kind.NAME, "the counted writers that had noted the upper bound, by name"),
+    ("group", Kind.NAME, "the reader group"),
+    ("reader", Kind.NAME, "the reader"),
+    ("reader state", Kind.WORD, "what has befallen the reader, or each of the group, and lasts"),
+    ("reader since", Kind.MOMENT, "since when"),
+    ("starts at", Kind.MOMENT, "when a reader that has not polled joins, or its group begins, by the script"),
+    # Who holds the curve.
+    ("cause", Kind.WORD, "the kind of what holds the curve"),
+    ("holder", Kind.NAME, "who holds it: writers by last noted time and name, readers by name, a controller, a store"),
+    ("holder state", Kind.WORD, "what has befallen each holder and lasts; a store: when the last cycle ran"),
+    ("holder since", Kind.MOMENT, "since when it is in that state"),
+    ("holder until", Kind.MOMENT, "until when at the earliest, by the script"),
+    ("holder back at", Kind.MOMENT, "when that state of a store, or the last one of a controller, was over"),
+    ("cut off from", Kind.NAME, "the nodes on the other side of the partition, of each holder"),
+    ("last noted", Kind.MOMENT, "last accepted time of each writer that holds"),
+    ("noted at", Kind.MOMENT, "when the writer noted that time"),
+    ("others ahead by", Kind.LENGTH, "smallest last accepted time of the other writers on record minus the watermark"),
+    ("waited for since", Kind.MOMENT, "from when the timeout of each writer counts, as the row of the last cycle says"),
+    ("given up at", Kind.MOMENT, "when that timeout ends: a cycle from then on drops the writer, if it notes no more"),
+    ("expected until", Kind.MOMENT, "from when on a cycle no longer waits for expected writers"),
+    ("event arrives", Kind.MOMENT, "when the open event is appended that has the last noted time, if that is later"),
+    ("clock behind by", Kind.LENGTH, "by how much the clock of a writer that holds is behind that of the run"),
+    ("also behind", Kind.NAME, "writers on record that are behind, where the cause is the controller or a store"),
+    ("refused", Kind.NAME, "writers whose last note was refused; of a run those with a refused note; by name"),
+    ("refused as", Kind.WORD, "outcome of the last refused note of each of them"),
+    ("has written", Kind.NAME, "writers with an event or a note, while no time has been accepted, by name"),
+    # The cycles.
+    ("next cycle", Kind.MOMENT, "when the next cycle is due, while a writer is on record and the stream is there"),
+    ("then at least", Kind.MOMENT, "smallest last accepted time, where the cause is the period and a cycle can run"),
+    ("reason", Kind.WORD, "why the last cycle made no watermark, as its row says, where it failed"),
+    (
+        "bucket owner",
+        Kind.NAME,
+        "owner of the stream's bucket, or nobody, where a cycle is overdue or kept from running",
+    ),
+    ("controller", Kind.NAME, "owner of the bucket, or the last one, where a cycle is overdue or kept from running"),
+    ("controller state", Kind.WORD, "what has befallen that controller and lasts"),
+    ("controller since", Kind.MOMENT, "since when"),
+    # The stream and the run.
+    ("sealed at", Kind.MOMENT, "when the stream was sealed"),
+    ("deleted at", Kind.MOMENT, "when the stream was deleted"),
+    ("run ends", Kind.MOMENT, "planned end of the run, if the next cycle is due or a timeout ends after it"),
+    # What a group has to read.
+    ("segment", Kind.NAME, "the segments that the cause is about, ascending"),
+    ("read by", Kind.NAME, "owner of each of them"),
+    ("bytes left", Kind.SIZE, "from the published offset to the next cut; absent if that is beyond the segment"),
+    (
+        "read before by",
+        Kind.NAME,
+        "last other owner of a segment that nobody owns, or whose last owner is down or gone",
+    ),
+    ("position cause", Kind.WORD, "the kind of what holds the bound at the position, beside what a reader saw"),
+    ("position holder", Kind.NAME, "who holds the bound at the position, beside what a reader saw"),
+    ("log cause", Kind.WORD, "the kind of what holds the watermark in the log, beside another curve"),
+    ("log holder", Kind.NAME, "who holds the watermark in the log, beside another curve"),
+    # Imported logs.
+    ("silent writer", Kind.NAME, "replayed writer with the smallest newest event, if it is silent and is no holder"),
+    ("newest event", Kind.MOMENT, "largest time of its events by then"),
+    ("sent at", Kind.MOMENT, "when its last event was appended"),
+    # Over a run.
+    ("curve", Kind.NAME, "the curve with the longest stop"),
+    ("longest stop", Kind.LENGTH, "longest time in which that curve kept one known value"),
+    ("from", Kind.MOMENT, "when that stop began"),
+    ("to", Kind.MOMENT, "when it ended, or the run"),
+    ("at", Kind.MOMENT, "the value that the curve kept"),
+    ("held by", Kind.NAME, "who held the curve for longest in that stop, or what, where no party did"),
+    ("held for", Kind.LENGTH, "for how long of that stop the same parties held it by the same cause"),
+    (
+        "log stopped for",
+        Kind.LENGTH,
+        "longest time in which the log kept one watermark, if another curve is named first",
+    ),
+    ("log from", Kind.MOMENT, "when that stop began"),
+    ("log held by", Kind.NAME, "who, or what, held the log for longest in that stop"),
+    ("refused notes", Kind.COUNT, "how many notes of each of the refused writers were refused"),
+    ("refused from", Kind.MOMENT, "when the first of them was judged"),
+    ("refused to", Kind.MOMENT, "when the last of them was judged"),
+    ("no cycle before", Kind.MOMENT, "planned end of a run in which no cycle ran"),
+    ("never came", Kind.NAME, "acts of the script that waited for a moment that never came"),
+    ("streams apart", Kind.NAME, "streams that one group reads together although their times do not overlap"),
+)
+"""All labels of answers about streams.
+
+States are those of `State` at the moment, `since` from the act of the script (or its incident), `until` by the script;
+where the recording has owners, a controller has no `until`, since another one takes over. A label with several values
+has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; one that is unknown is absent among
+them, and a label without any value is not there.
+
+Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by since,
+cause, holder to next cycle and what follows it, sealed at, deleted at, run ends, and the silent writer. One about a group has group, at
+position, position since, newest watermark, set by (of the watermark at the position), cause, the holder and his state,
+the segments, seen by with saw, polled at, reader state and reader since, and log cause and log holder; for the cause
+newest all labels about the log in their place. One about a reader has reader, group, saw, saw first at, polled at, at
+position, newest watermark, set by (of the newest watermark with the value that it saw), cause, holder, segments, reader
+state, position cause and position holder, log cause and log holder; for newest all labels about the log in their place.
+A group or reader before any watermark has the labels about the log only.
+"""
+
+Templates = tuple[str, ...]
+"""Of these the first is said whose labels are all there, and of which at most one has several values."""
+OF_LOG: Final[Mapping[CauseKind, Templates]] = {
+    CauseKind.DELETED: ("The stream was deleted at {deleted at}.",),
+    CauseKind.NO_MARK: ("No noted time has been accepted yet.",),
+    CauseKind.NO_WRITER_LEFT: ("No writer is on record any more.",),
+    CauseKind.FIRST_CYCLE: ("A time is noted, and no cycle has run yet.",),
+    CauseKind.CONTROLLER: (
+        "The cycle due at {next cycle} has not run: {holder} has been {holder state} since {holder since}.",
+        "The cycle due at {next cycle} has not run.",
+    ),
+    CauseKind.LAGGING: (
+        "The watermark waits for {holder}, {holder state} since {holder since}.",
+        "The watermark waits for {holder}.",
+    ),
+    CauseKind.SLOWEST: (
+        "No time above the watermark is noted by {holder}, {holder state} since {holder since}.",
+        "No time above the watermark is noted by {holder}.",
+    ),
+    CauseKind.PERIOD: ("Every writer has noted a time above the watermark.",),
+    CauseKind.STORE: ("The last cycle made no watermark: {holder} {holder state} since {holder since}.",),
+    CauseKind.EXPECTED: ("The first watermark waits for expected writers.",),
+    CauseKind.CYCLE_FAILED: ("The last cycle made no watermark: {reason}.",),
+}
+"""The headline about the watermark in the log, by its cause."""
+OF_LOG_NEXT: Final[Templates] = (
+    "{silent writer} sends nothing, but goes on noting times.",
+    "The last note was refused of {refused}.",
+    "At {moment} the watermark is {watermark}, made at {made at}.",
+    "At {moment} there is no watermark.",
+)
+"""The second sentence about the watermark in the log."""
+OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
+    CauseKind.NEWEST: ("The position of {group} has passed the cut of the newest watermark.",),
+    CauseKind.NOT_STARTED: ("{group} has published no position yet.",),
+    CauseKind.READER: (
+        "The bound at the position of {group} waits for {holder}, {holder state} since {holder since}.",
+        "The bound at the position of {group} waits for {holder}.",
+    ),
+    CauseKind.ASSIGNMENT: ("Nobody reads segment {segment} up to the next cut.",),
+    CauseKind.UNREAD: ("{group} has not read up to the next cut.",),
+    CauseKind.PUBLICATION: ("{group} has read up to the next cut, and not published that.",),
+}
+"""The headline about the bound at the position of a group, by its cause; before any watermark that of the log."""
+OF_GROUP_NEXT: Final[Templates] = (
+    "At {moment} the bound at the position is {at position}, and the newest watermark {newest watermark}.",
+    "At {moment} there is no bound at the position, and the newest watermark is {newest watermark}.",
+)
+"""The second sentence about a group; for the cause newest it is the headline about the log."""
+OF_READER: Final[Mapping[CauseKind, Templates]] = {
+    CauseKind.NEWEST: ("{reader} saw the newest watermark at its last poll.",),
+    CauseKind.NOT_STARTED: ("{reader} has not polled yet.",),
+    CauseKind.READER: ("{reader} has been {reader state} since {reader since}.",),
+    CauseKind.STORE: ("The {holder} has been {holder state} since {holder since}.",),
+    CauseKind.NEXT_LOOK: ("{reader} has not polled since the position of {group} passed a newer watermark.",),
+    CauseKind.OTHER_POSITION: ("{reader} saw another bound than that at the position of {group}.",),
+}
+"""The headline about the bound that a reader saw, by its cause; that of the group if what holds the group is the cause
+and it is not newest, and before any watermark that of the log."""
+OF_READER_NEXT: Final[Templates] = (
+    "{reader} saw {saw} at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
+    "{reader} saw no lower bound at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
+    "At {moment} the newest watermark is {newest watermark}.",
+)
+"""The second sentence about a reader; for the cause newest it is the headline about the log."""
+OF_UPPER: Final[Mapping[str, Templates]] = {
+    "log": ("The upper bound in the log is {upper bound}.", "There is no upper bound in the log."),
+    "group": (
+        "The upper bound at the position of {group} is {upper bound}.",
+        "No watermark is ahead of the position of {group}.",
+    ),
+    "reader": (
+        "{reader} saw the upper bound {upper bound} at {polled at}.",
+        "{reader} saw no upper bound at {polled at}.",
+        "{reader} has not polled yet.",
+    ),
+}
+"""The headline about an upper bound, by whose it is; it has no second sentence. Its labels are upper bound, noted by,
+group, reader, polled at, reader state, reader since, newest watermark."""
+OF_RUN: Final[Templates] = (
+    "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
+    "{curve} stood still for {longest stop}, held by {held by}.",
+    "{curve} stood still for {longest stop}.",
+    "No watermark was made.",
+)
+"""The headline of a whole run."""
+OF_RUN_NEXT: Final[Templates] = (
+    "One group reads {streams apart} together, although their event times do not overlap.",
+    "No cycle ran before the run ended at {no cycle before}.",
+    "The script waited for a moment that never came: {never came}.",
+    "Notes were refused of {refused}.",
+    "The watermark in the log stood still for {log stopped for}, held by {log held by}.",
+)
+"""The second sentence of a whole run; there may be none."""
+NAME_OF_CURVE: Final[Mapping[str, str]] = {
+    "log": "The watermark in the log of {name}",
+    "group": "The bound at the position of {name}",
+    "reader": "The bound seen by {name}",
+}
+"""What `curve` says.
+
+The longest stop of a run is looked for in the log first, then in groups by name, then in readers by name. Another curve
+takes its place if its longest stop is longer and at most half of it lies within the longest stop taken so far. The
+first of equally long stops of one curve counts. The state of who held it, `holder state` and `holder since`, is the one
+at the last moment of the stop at which the same parties held it by the same cause and any of them was in a state.
+"""
+WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
+    CauseKind.DELETED: "the deletion",
+    CauseKind.NO_MARK: "no noted time",
+    CauseKind.FIRST_CYCLE: "no cycle yet",
+    CauseKind.EXPECTED: "expected writers",
+    CauseKind.PERIOD: "the cycle period",
+    CauseKind.CONTROLLER: "controllers",
+    CauseKind.STORE: "stores",
+    CauseKind.NO_WRITER_LEFT: "no active writer",
+    CauseKind.CYCLE_FAILED: "failed cycles",
+    CauseKind.NOT_STARTED: "no position yet",
+    CauseKind.ASSIGNMENT: "segments without an owner",
+}
+"""What `held by` and `log holder` say where no party holds the curve.
+
+Of unread segments and of a position that is not published the parties are the readers of these segments, of segments
+without an owner the last ones, of the next look and another position the reader.
+"""
