@@ -102,9 +102,9 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
 """What each cause means; "the next cut" is that of the oldest watermark that the position has not passed.
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
-It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts writers
-or not. The next cycle is due as the last row of a cycle says; after a watermark that is appended no earlier, and so is
-that of a cycle which left no row, a period of that row after it. The causes of the log, in this order:
+It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
+writers or not. The next cycle is due as the last row of a cycle says; after a watermark that is appended no earlier,
+and so is that of a cycle which left no row, a period of that row after it. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
     no mark         no writer on record, and no watermark by then
@@ -237,13 +237,13 @@ has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; 
 them, and a label without any value is not there.
 
 Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by since,
-cause, holder to next cycle and what follows it, sealed at, deleted at, run ends, and the silent writer. One about a group has group, at
-position, position since, newest watermark, set by (of the watermark at the position), cause, the holder and his state,
-the segments, seen by with saw, polled at, reader state and reader since, and log cause and log holder; for the cause
-newest all labels about the log in their place. One about a reader has reader, group, saw, saw first at, polled at, at
-position, newest watermark, set by (of the newest watermark with the value that it saw), cause, holder, segments, reader
-state, position cause and position holder, log cause and log holder; for newest all labels about the log in their place.
-A group or reader before any watermark has the labels about the log only.
+cause, holder to next cycle and what follows it, sealed at, deleted at, run ends, and the silent writer. One about a
+group has group, at position, position since, newest watermark, set by (of the watermark at the position), cause, the
+holder and his state, the segments, seen by with saw, polled at, reader state and reader since, and log cause and log
+holder; for the cause newest all labels about the log in their place. One about a reader has reader, group, saw, saw
+first at, polled at, at position, newest watermark, set by (of the newest watermark with the value that it saw), cause,
+holder, segments, reader state, position cause and position holder, log cause and log holder; for newest all labels
+about the log in their place. A group or reader before any watermark has the labels about the log only.
 """
 
 Templates = tuple[str, ...]
