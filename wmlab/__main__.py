@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import wmlab as wm
 from wmlab.core.arguments import the_duration
 from wmlab.core.errors import EngineError, RecordingError, WmlabError
+from wmlab.core.facts import FactAnswer
 from wmlab.core.files import NOTEBOOKS, as_path
 from wmlab.core.log_columns import TIMES
 from wmlab.core.waiting import waiting_for
@@ -116,8 +117,9 @@ def parser() -> argparse.ArgumentParser:
         "--at-ms", metavar="MOMENT", type=_number_or_text, help="the moment: ms of the clock, 36s, or a date"
     )
     command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
-    command.add_argument("--group", metavar="NAME", help="as known by this reader group of a stream")
+    command.add_argument("--group", metavar="NAME", help="at the position of this reader group of a stream")
     command.add_argument("--stream", metavar="NAME", help="of this stream or query (default: the only one)")
+    command.add_argument("--facts", action="store_true", help="the facts of a stream, a row each, instead of sentences")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_explain)
 
@@ -355,7 +357,9 @@ def _explain(options: argparse.Namespace) -> int:
         )
     of_group = {} if options.group is None else {"group": options.group}
     answer = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream, **of_group)
-    print(answer.to_json() if options.json else answer)
+    if options.facts and not isinstance(answer, FactAnswer):
+        raise RecordingError(f"This answer about {recording.kind} has no facts.", remedy="leave --facts out.")
+    print(answer.to_json() if options.json else answer.facts if options.facts else answer)
     return 0
 
 

@@ -21,9 +21,9 @@ from wmlab.core.words import (
     is_instant,
     joined,
     listed,
-    moment,
     percent,
     rounded,
+    to_the_ms,
     unbroken,
     zone_once_in,
 )
@@ -153,7 +153,7 @@ class Facts(Mapping[str, Value]):
         return html_rows((label.name, texts, label.meaning) for label, texts in self.rows())
 
     def _times(self) -> Mapping[int, str]:
-        """How the moments are written: all in short, or with all digits if two of them would look the same."""
+        """How the moments are written: all in tenths, or all in ms if two of them would look the same."""
         moments = {
             each
             for name, value in self._values.items()
@@ -164,7 +164,7 @@ class Facts(Mapping[str, Value]):
         clock_ms = next((time for time in (self._clock_ms, *moments) if is_instant([time])), None)
         words = {time: clock_words(time, clock_ms=clock_ms) for time in moments}
         if len(set(words.values())) < len(words):
-            words = {time: moment(time, clock_ms=clock_ms) for time in moments}
+            words = {time: to_the_ms(time, clock_ms=clock_ms) for time in moments}
         return words
 
     def _texts(self, name: str, times: Mapping[int, str]) -> list[str]:

@@ -78,6 +78,14 @@ def moment(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     return f"{instant.year:04}-{instant:%m-%d %H:%M:%S}{fraction} UTC"
 
 
+def to_the_ms(time_ms: int, *, clock_ms: int | None = None) -> str:
+    """A time next to others that differ by ms: "29.400 s", "12 min 5.250 s"; else as `moment` writes it."""
+    text = moment(time_ms, clock_ms=clock_ms)
+    if is_instant([time_ms], clock=[clock_ms]) or not SECOND_MS <= abs(time_ms) < HOUR_MS:
+        return text
+    return re.sub(r"(\d+)(?:\.\d+)? s$", rf"\g<1>.{abs(time_ms) % SECOND_MS:03} s", text)
+
+
 def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     """A time in a sentence: "25.2 s", "12 min 5.3 s", "2 h 5 s", "2013-01-05 17:32:00 UTC"; None: "unknown".
 

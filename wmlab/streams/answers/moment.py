@@ -85,7 +85,7 @@ def note_words(writer: str, note: Note, clock: Clock) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterState:
-    """A writer: its notes up to the moment, by `received_ms`, and what befell it and lasts ("crashed"; "": nothing).
+    """A writer: its notes up to the moment, by `received_ms`, and what befell it and lasts ("down"; "": nothing).
 
     `awaited`: the last cycle waited for it. `dropped`: a cycle dropped it, and it has noted no time since.
     """
@@ -102,7 +102,7 @@ class WriterState:
         return next((note for note in reversed(self.notes) if note.accepted), None)
 
     def words(self, clock: Clock) -> str:
-        """What it noted and what befell it: "writer w2 noted 25.2 s, crashed, waited for"."""
+        """What it noted and what befell it: "writer w2 noted 25.2 s, down, waited for"."""
         noted = "has noted no time" if self.newest is None else f"noted {clock(self.newest.time)}"
         states = [self.state, "waited for" * self.awaited, "dropped" * self.dropped]
         return ", ".join([f"writer {self.writer} {noted}", *filter(None, states)])
@@ -118,7 +118,7 @@ def watermark_words(row: TableRow, clock: Clock) -> str:
 class ReaderState:
     """A reader: the window that it saw when it last looked, at `looked_ms` (None: not yet), and what befell it.
 
-    Bounds are event times in ms, None if unknown; `state` is "paused", "crashed" and so on, "" for nothing.
+    Bounds are event times in ms, None if unknown; `state` is "paused", "down" and so on, "" for nothing.
     """
 
     reader: str
@@ -128,9 +128,9 @@ class ReaderState:
     state: str
 
     def words(self, clock: Clock) -> str:
-        """What it sees, and what befell it."""
+        """What it saw, and what befell it."""
         window = window_words(self.lower, self.upper, clock)
-        seen = "has not polled yet" if self.looked_ms is None else f"sees {window}"
+        seen = "has not polled yet" if self.looked_ms is None else f"saw {window}"
         return ", ".join(filter(None, [f"reader {self.reader} {seen}", self.state]))
 
 

@@ -188,7 +188,7 @@ def _of_windows(rows: Sequence[TableRow]) -> Iterator[Moment]:
             first.setdefault((row["group"], row["reader"]), row)
     for (group, reader), row in first.items():
         lower = clock_words(row["lower"], clock_ms=row["at_ms"])
-        yield _moment(row["at_ms"], reader, "sees its first lower bound", lower, group)
+        yield _moment(row["at_ms"], reader, "saw its first lower bound", lower, group)
 
 
 def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: int | None = None) -> Moment:

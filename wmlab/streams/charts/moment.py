@@ -1,4 +1,4 @@
-"""The chart of a moment: the key space with the newest cut, and below it what writers noted and readers see.
+"""The chart of a moment: the key space with the newest cut, and below it what writers noted and readers saw.
 
 All panels have one axis of time, on which the moment is a line. An offset lies where the segment became that long: so a
 stream cut or a reader's position is left of the moment by what was written since. Times that were noted or are seen lie
@@ -24,7 +24,7 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, moment_of_run
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve
-from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.explain import BoundExplanation, explain_curve
 from wmlab.streams.answers.moment import (
     Clock,
     ReaderState,
@@ -126,13 +126,12 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
     state, axis = view.states.at(at_ms), view.axis(at_ms)
     words = time_words([axis.low, axis.high], clock=[view.states.low_ms])
     drawn = _Drawn(state, view.states, axis, words)
-    sentence = _sentence(view, state)
     lanes: list[_Lane] = [*_furthest(state.writers), _Watermark(state.watermark), *_furthest(state.readers)]
     parties = len(state.writers) + len(state.readers)
     fewer = drawn_words((len(lanes) - 1, parties, "writers and readers, those furthest behind"))
     now = _now(view.states, at_ms)
     return chart_of(
-        sentence,
+        answer_at(view, at_ms).sentence,
         columns([*_facts(state)], "party", "what", "segment", "value"),
         title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
         note=fewer,
@@ -148,10 +147,11 @@ def words_of_clock(view: MomentView, at_ms: int) -> str:
     return time_words([at_ms, at_ms + length_ms], clock=[view.states.low_ms])(at_ms)
 
 
-def _sentence(view: MomentView, state: StreamState) -> str:
-    """What holds the lower bound that the drawn group knows at the moment, or that of the log if nobody reads."""
-    curve = LOG if state.group is None else Curve(group=state.group)
-    return explain_curve(view.states.curves, curve, state.stream, state.at_ms).sentence
+def answer_at(view: MomentView, at_ms: int) -> BoundExplanation:
+    """What holds the bound at the position of the drawn group at the moment, or that in the log if nobody reads."""
+    states = view.states
+    curve = LOG if states.group is None else Curve(group=states.group)
+    return explain_curve(states.curves, curve, states.stream, at_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +374,7 @@ def _with_short_name(text: str, name: str) -> str:
 
 
 def _lane_words(party: _Lane, clock: Clock) -> str:
-    """A party, its times and what befell it: "writer w2 noted 25.2 s, crashed, waited for"."""
+    """A party, its times and what befell it: "writer w2 noted 25.2 s, down, waited for"."""
     if isinstance(party, _Watermark):
         return "no watermark yet" if party.row is None else watermark_words(party.row, clock)
     return party.words(clock)
