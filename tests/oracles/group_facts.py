@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tests.oracles.log_facts import Fact, cause_of_log, log_facts, parties_of_log, set_by, state_facts
+from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_facts, parties_of_log, set_by, state_facts
 from tests.oracles.positions import Keys, Reading, before_cut, followed, value_of
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import Row, Run
@@ -20,13 +20,10 @@ _OF_READER = ("reader", "next look", "other position", "not started")
 def beside_log(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
     """What is said of the log beside another curve: all, if that has reached it, and else who holds it."""
     if cause == "newest":
-        yield from ((label, value) for label, value in log_facts(run, stream, at_ms) if label not in _OF_CURVE)
+        yield from ((label, value) for label, value in log_facts(run, stream, at_ms) if not label.startswith("set by"))
     else:
         yield "log cause", cause_of_log(run, stream, at_ms)
         yield "log holder", parties_of_log(run, stream, at_ms)
-
-
-_OF_CURVE = ("cause", "watermark", "set by", "set by state", "set by since")
 
 
 def _order(lower: int | None) -> tuple[bool, int]:
@@ -96,7 +93,7 @@ class Group:
 
     def kept_from_reading(self, reader: str, at_ms: int) -> Befallen | None:
         """What keeps a reader from reading, if anything does."""
-        return kept_from_reading(self.run, reader, at_ms)
+        return kept_from_reading(self.run.states_of(self.stream), reader, at_ms)
 
     def cause(self, at_ms: int) -> str:
         """Why the bound at the position is not higher."""
@@ -146,6 +143,13 @@ class Group:
         named = "read before by" if cause == "assignment" else "read by"
         return sorted({name for name in dict(self.segment_facts(at_ms, cause))[named] if name is not None})
 
+    def parties(self, at_ms: int) -> tuple[str, ...]:
+        """Who holds the bound at the position, beside what a reader saw, or words where no party does."""
+        cause = self.cause(at_ms)
+        if cause == "newest":
+            return parties_of_log(self.run, self.stream, at_ms)
+        return tuple(self.holders(at_ms)) or (WITHOUT_PARTY[cause],)
+
     def facts(self, at_ms: int) -> Iterator[Fact]:
         """Each label with its value, or with a tuple of values."""
         run, cause = self.run, self.cause(at_ms)
@@ -154,13 +158,14 @@ class Group:
             yield from log_facts(run, self.stream, at_ms)
             return
         yield from beside_log(run, self.stream, at_ms, cause)
-        yield "cause", cause
+        if cause != "newest":
+            yield "cause", cause
         yield "group", self.name
         yield "at position", self.bound(at_ms)
         yield "position since", None if reading is None else reading.since_ms
         yield "newest watermark", run.lower(self.stream, at_ms)
         passed = None if reading is None or reading.passed is None else marks[reading.passed]
-        yield from set_by(run, passed, at_ms)
+        yield from set_by(run, self.stream, passed, at_ms)
         yield from self.reader_facts(at_ms)
         if cause == "not started":
             yield "starts at", self.starts_at(at_ms)
@@ -171,7 +176,9 @@ class Group:
         """Who holds the bound at the position, and what is to be read."""
         holders = self.holders(at_ms)
         yield "holder", tuple(holders)
-        yield from state_facts("holder", [state_of(self.run.states, name, at_ms) for name in holders], until=True)
+        yield from state_facts(
+            "holder", [state_of(self.run.states_of(self.stream), name, at_ms) for name in holders], until=True
+        )
         if cause in ("reader", "assignment", "unread", "publication"):
             yield from self.segment_facts(at_ms, cause)
 
@@ -187,7 +194,7 @@ class Group:
         yield "seen by", tuple(last)
         yield "saw", tuple(row["lower"] for row in last.values())
         yield "polled at", tuple(row["at_ms"] for row in last.values())
-        yield from state_facts("reader", [state_of(self.run.states, reader, at_ms) for reader in last])
+        yield from state_facts("reader", [state_of(self.run.states_of(self.stream), reader, at_ms) for reader in last])
 
     def segment_facts(self, at_ms: int, cause: str) -> Iterator[Fact]:
         """What is to be read up to the next cut, and by whom."""
@@ -225,16 +232,16 @@ class Group:
         before = next((row["reader"] for row in rows if row["reader"] not in (None, owner)), None)
         if before is None or owner is None:
             return before
-        state = state_of(self.run.states, before, at_ms)
+        state = state_of(self.run.states_of(self.stream), before, at_ms)
         return before if state is not None and state.state in ("down", "gone") else None
 
 
-def kept_from_reading(run: Run, reader: str, at_ms: int) -> Befallen | None:
+def kept_from_reading(states: list[Befallen], reader: str, at_ms: int) -> Befallen | None:
     """The crash, the leaving, the pause, or the partition from the segment store that keeps a reader from reading."""
     return state_of(
         [
             each
-            for each in run.states
+            for each in states
             if each.state in _KEEPS_FROM_READING or (each.state == "cut off" and "segment-store" in each.apart_from)
         ],
         reader,
@@ -260,11 +267,11 @@ class Reader:
             return cause_of_log(run, stream, at_ms)
         if not rows:
             return "not started"
-        state = state_of(run.states, self.name, at_ms)
+        state = state_of(run.states_of(stream), self.name, at_ms)
         is_away = state is not None and state.state in ("down", "gone")
         if rows[-1]["lower"] == self.group.bound(at_ms) and not is_away:
             return self.group.cause(at_ms)
-        if kept_from_reading(run, self.name, at_ms):
+        if kept_from_reading(run.states_of(stream), self.name, at_ms):
             return "reader"
         if state_of(run.marks_segment(stream), "marks segment", at_ms) is not None:
             return "store"
@@ -275,13 +282,15 @@ class Reader:
     def facts(self, at_ms: int) -> Iterator[Fact]:
         """Each label with its value, or with a tuple of values."""
         run, group, rows = self.group.run, self.group, self.rows(at_ms)
+        stream = group.stream
         cause, marks = self.cause(at_ms), run.watermarks(group.stream, at_ms)
         if not marks:
-            yield from log_facts(run, group.stream, at_ms)
+            yield from log_facts(run, stream, at_ms)
             return
         saw = rows[-1]["lower"] if rows else None
         yield from beside_log(run, group.stream, at_ms, cause)
-        yield "cause", cause
+        if cause != "newest":
+            yield "cause", cause
         yield "reader", self.name
         yield "group", group.name
         yield "saw", saw
@@ -289,8 +298,8 @@ class Reader:
         yield "polled at", rows[-1]["at_ms"] if rows else None
         yield "at position", group.bound(at_ms)
         yield "newest watermark", run.lower(group.stream, at_ms)
-        yield from set_by(run, None if saw is None else self.mark_seen(saw, marks), at_ms)
-        yield from state_facts("reader", [state_of(run.states, self.name, at_ms)])
+        yield from set_by(run, stream, None if saw is None else self.mark_seen(saw, marks), at_ms)
+        yield from state_facts("reader", [state_of(run.states_of(stream), self.name, at_ms)])
         if cause == "not started":
             yield "starts at", group.starts_at(at_ms)
         if cause == "store":
@@ -299,12 +308,12 @@ class Reader:
             yield from state_facts("holder", [state_of(states, "marks segment", at_ms)], until=True)
         elif cause in _OF_READER:
             yield "holder", self.name
-            yield from state_facts("holder", [state_of(run.states, self.name, at_ms)], until=True)
+            yield from state_facts("holder", [state_of(run.states_of(stream), self.name, at_ms)], until=True)
         elif cause != "newest":
             yield from group.holder_facts(at_ms, cause)
-        if cause in (*_OF_READER, "store"):
+        if cause != "newest":
             yield "position cause", group.cause(at_ms)
-            yield "position holder", tuple(group.holders(at_ms))
+            yield "position holder", group.parties(at_ms)
 
     def mark_seen(self, saw: int, marks: list[Row]) -> Row | None:
         """The newest watermark with the value that the reader saw."""
@@ -343,4 +352,4 @@ def upper_facts(run: Run, stream: str, at_ms: int, group: Group | None, reader: 
         rows = Reader(group, reader).rows(at_ms)
         yield "reader", reader
         yield "polled at", rows[-1]["at_ms"] if rows else None
-        yield from state_facts("reader", [state_of(run.states, reader, at_ms)])
+        yield from state_facts("reader", [state_of(run.states_of(stream), reader, at_ms)])

@@ -64,13 +64,13 @@ def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
     """The store, or the partition before it, that the cycle could not use; None: it failed for another reason."""
     name = cycle["reason"].removeprefix("cycle failed: ").removesuffix(" unavailable")
     if name == "no such marks segment":
-        mine = [each for each in run.states if each.stream == stream and each.state == "missing"]
+        mine = [each for each in run.states_of(stream) if each.stream == stream and each.state == "missing"]
         return state_of(mine, "marks segment", cycle["at_ms"])
-    if (state := state_of(run.states, name, cycle["at_ms"])) is not None:
+    if (state := state_of(run.states_of(stream), name, cycle["at_ms"])) is not None:
         return state
     apart = [
         each
-        for each in run.states
+        for each in run.states_of(stream)
         if each.party == cycle["controller"]
         and name.replace(" ", "-") in each.apart_from
         and each.is_on(cycle["at_ms"])
@@ -81,6 +81,10 @@ def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
 def owner(run: Run, stream: str, at_ms: int) -> tuple[str | None, str | None]:
     """Who owns the bucket of a stream, and who did last; without that table the controller of the last cycle."""
     rows = [row for row in run.recording.table("ownership").to_pylist() if stream.split("#")[0] in row["streams"]]
+    if not rows:
+        cycle = run.last_cycle(stream, at_ms)
+        name = None if cycle is None else cycle["controller"]
+        return name, name
     past = [row for row in rows if row["from_ms"] <= at_ms]
     now = [row for row in past if row["to_ms"] is None or at_ms < row["to_ms"]]
     last = max(past, key=lambda row: row["from_ms"], default=None)
@@ -94,18 +98,20 @@ def log_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     yield "cause", cause
     yield "watermark", run.lower(stream, at_ms)
     yield "made at", newest[0]["emitted_ms"] if newest else None
-    yield from set_by(run, newest[0] if newest else None, at_ms)
+    yield from set_by(run, stream, newest[0] if newest else None, at_ms)
     yield from of_stream(run, stream, at_ms)
     yield from holder_facts(run, stream, at_ms, cause)
     yield from cycle_facts(run, stream, at_ms, cause)
 
 
-def set_by(run: Run, mark: Row | None, at_ms: int) -> Iterator[Fact]:
+def set_by(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact]:
     """The counted writers whose time is the lower bound of a watermark, and what has befallen them."""
     if mark is not None:
         names = sorted(name for name, time in mark["writers"].items() if time == mark["lower"])
         yield "set by", tuple(names)
-        yield from state_facts("set by", [state_of(run.states, run.writer_named(name), at_ms) for name in names])
+        yield from state_facts(
+            "set by", [state_of(run.states_of(stream), run.writer_named(name), at_ms) for name in names]
+        )
 
 
 def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -116,7 +122,7 @@ def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     yield "refused as", tuple(last[name]["outcome"] for name in refused)
     yield "sealed at", run.incident(stream, "seal", at_ms)
     yield "deleted at", run.incident(stream, "delete", at_ms)
-    if not run.accepted(stream, at_ms):
+    if not run.accepted(stream, at_ms) and run.incident(stream, "delete", at_ms) is None:
         wrote = {row["writer"] for row in run.by_then("events", stream, at_ms)} | set(last)
         yield "has written", tuple(sorted(wrote))
 
@@ -129,7 +135,7 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         holders = [name for name in behind if cause == "slowest" or name in cycle["lagging"]]
         yield "holder", tuple(holders)
         yield from state_facts(
-            "holder", [state_of(run.states, run.writer_named(name), at_ms) for name in holders], until=True
+            "holder", [state_of(run.states_of(stream), run.writer_named(name), at_ms) for name in holders], until=True
         )
         yield "last noted", tuple(record[name]["time"] for name in holders)
         yield "noted at", tuple(record[name]["noted_ms"] for name in holders)
@@ -149,16 +155,18 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         assert cycle is not None
         state = failed_store(run, stream, cycle)
         assert state is not None
-        yield "holder", store_named(cycle)
+        yield "holder", cycle["controller"] if state.state == "cut off" else store_named(cycle)
         yield from state_facts("holder", [state], until=True)
         yield "holder back at", state.ended_ms if state.ended_ms is not None and state.ended_ms <= at_ms else None
     if cause == "controller":
         now, last = owner(run, stream, at_ms)
         party = now or last
-        state = None if party is None else state_of(run.states, party, at_ms)
+        state = None if party is None else state_of(run.states_of(stream), party, at_ms)
         yield "holder", party
-        yield from state_facts("holder", [state], until=True)
-        over = [each.ended_ms for each in run.states if each.party == party and each.ended_ms is not None]
+        yield from state_facts("holder", [state], until=not run.recording.table("ownership").num_rows)
+        if state is not None and state.state == "cut off":
+            yield "cut off from", state.apart_from
+        over = [each.ended_ms for each in run.states_of(stream) if each.party == party and each.ended_ms is not None]
         yield "holder back at", max((at for at in over if at <= at_ms), default=None) if state is None else None
     if cause == "expected":
         yield "expected until", expected_until(run, stream, at_ms)
@@ -200,16 +208,16 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     yield "next cycle", due_ms
     now, last = owner(run, stream, at_ms)
     party = now or last
-    state = None if party is None else state_of(run.states, party, at_ms)
-    is_kept = due_ms is not None and (now is None or state is not None)
+    state = None if party is None else state_of(run.states_of(stream), party, at_ms)
+    is_kept = cause != "deleted" and party is not None and (now is None or state is not None)
     if cause == "period" and not is_kept:
         yield "then at least", min(row["time"] for row in run.on_record(stream, at_ms).values())
-    if cause in ("cycle failed", "store"):
+    if cause == "cycle failed":
         assert cycle is not None
         yield "reason", cycle["reason"]
     if cause == "controller" or is_kept:
         yield "bucket owner", now or "nobody"
-    if is_kept and cause != "controller" and state is not None:
+    if cause == "controller" or is_kept:
         yield "controller", party
         yield from state_facts("controller", [state])
     ends = [due_ms]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.group_facts import Group, Reader
-from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders, next_cycle
+from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders
 from tests.oracles.positions import value_of
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import CLOCKS, SUCCESS, Run
@@ -97,7 +97,7 @@ class RunCurve:
         for table, clock in CLOCKS.items():
             if table not in ("events", "segments"):
                 found |= {row[clock] for row in self.run.all_rows(table, self.stream)}
-        for state in self.run.states:
+        for state in self.run.states_of(self.stream):
             found |= {at for at in (state.since_ms, state.ended_ms) if at is not None}
         for row in self.run.recording.table("ownership").to_pylist():
             found |= {at for at in (row["from_ms"], row["to_ms"]) if at is not None}
@@ -139,7 +139,9 @@ def held_longest(curve: RunCurve, stop: Stop) -> tuple[Held, int, list[Befallen 
     most = max(lengths, key=lambda held: lengths[held])
     states: list[Befallen | None] = []
     for begin, _ in moments[most][::-1]:
-        states = [state_of(curve.run.states, curve.run.writer_named(name), begin) for name in most.parties]
+        states = [
+            state_of(curve.run.states_of(curve.stream), curve.run.writer_named(name), begin) for name in most.parties
+        ]
         if any(states):
             break
     return most, lengths[most], states if any(states) else []
@@ -174,7 +176,7 @@ def run_facts(run: Run, stream: str, groups: list[Group]) -> Iterator[Fact]:
                 yield "log from", stop.from_ms
                 yield "log held by", held_by(held_longest(log, stop)[0])
     yield from refused_facts(run, stream)
-    yield from missing_cycles(run, stream)
+    yield from what_never_came(run, stream)
 
 
 def stop_facts(curve: RunCurve, stop: Stop) -> Iterator[Fact]:
@@ -204,18 +206,9 @@ def refused_facts(run: Run, stream: str) -> Iterator[Fact]:
     yield "refused to", tuple(of[name][-1]["received_ms"] for name in names)
 
 
-def missing_cycles(run: Run, stream: str) -> Iterator[Fact]:
-    """For how long a cycle was overdue, and whether none ran."""
+def what_never_came(run: Run, stream: str) -> Iterator[Fact]:
+    """Whether no cycle ran, and what the script waited for in vain."""
     if not run.all_rows("cycles", stream):
         yield "no cycle before", run.end_ms
-        return
-    changes = RunCurve(run, stream).changes(Stop(0, run.scenario.start_ms, run.ends(stream)))
-    spans: list[tuple[int, int]] = []
-    for begin, end in zip(changes, [*changes[1:], run.ends(stream)], strict=True):
-        due_ms = next_cycle(run, stream, begin)
-        if due_ms is not None and due_ms < begin:
-            spans = [*spans[:-1], (spans[-1][0], end)] if spans and spans[-1][1] == begin else [*spans, (begin, end)]
-    longest = max(spans, key=lambda span: span[1] - span[0], default=None)
-    if longest is not None:
-        yield "no cycle for", longest[1] - longest[0]
-        yield "no cycle from", longest[0]
+    rows = run.all_rows("incidents", stream)
+    yield "never came", tuple(row["detail"] for row in rows if row["outcome"] == "never came")

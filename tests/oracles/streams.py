@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.group_facts import Group, Reader, upper_facts
-from tests.oracles.log_facts import Fact, log_facts
+from tests.oracles.log_facts import Fact, cause_of_log, log_facts
 from tests.oracles.run_facts import run_facts
 from tests.oracles.tables import Run
 from wmlab.streams.api import Scenario
 
 Values = dict[str, Any]
 ABSENT = "absent"
+OF_READER = ("newest", "not started", "reader", "store", "next look", "other position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,18 @@ class Oracle:
 
     def facts(self, curve: Curve, at_ms: int) -> Values:
         """Each label that an answer must have, with its value; what has none is left out."""
-        return _present(self._facts(curve, at_ms))
+        return _present([("moment", at_ms), *self._facts(curve, at_ms)])
+
+    def cause(self, curve: Curve, at_ms: int) -> tuple[str, str]:
+        """The first cause that is true of a curve, and whose it is: of the log, the group, or the reader."""
+        stream = curve.stream
+        if curve.group is None or not self.run.watermarks(stream, at_ms):
+            return "log", cause_of_log(self.run, stream, at_ms)
+        group = self.group(stream, curve.group)
+        if curve.reader is None:
+            return "group", group.cause(at_ms)
+        cause = Reader(group, curve.reader).cause(at_ms)
+        return ("reader" if cause in OF_READER else "group"), cause
 
     def of_run(self, stream: str) -> Values:
         """Each label that the answer about a whole run must have, with its value."""

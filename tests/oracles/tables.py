@@ -89,9 +89,14 @@ class Run:
         marks = self.recording.table("writer_marks").to_pylist()
         return befallen(incidents, marks, self.writers_of)
 
+    def states_of(self, stream: str) -> list[Befallen]:
+        """What has befallen all parties while a stream was there."""
+        deleted_ms = self.incident(stream, "delete", self.end_ms)
+        return [each for each in self.states if deleted_ms is None or each.since_ms <= deleted_ms]
+
     def marks_segment(self, stream: str) -> list[Befallen]:
         """What has befallen the marks segment of a stream: its own losses, and those of its store."""
-        return [each for each in self.states if each.state != "missing" or each.stream == stream]
+        return [each for each in self.states_of(stream) if each.state != "missing" or each.stream == stream]
 
     def writers_of(self, stream: str) -> list[str]:
         """The writers and readers that start again when a stream is created again."""
