@@ -174,7 +174,7 @@ class Group:
 
     def holder_facts(self, at_ms: int, cause: str) -> Iterator[Fact]:
         """Who holds the bound at the position, and what is to be read."""
-        holders = self.holders(at_ms)
+        holders = self.holders(at_ms) if cause in ("reader", "assignment") else []
         yield "holder", tuple(holders)
         yield from state_facts(
             "holder", [state_of(self.run.states_of(self.stream), name, at_ms) for name in holders], until=True
