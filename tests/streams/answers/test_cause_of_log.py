@@ -1,4 +1,4 @@
-"""What holds the lower bound of the log: each kind of cause from rows written by hand, and its sentence."""
+"""What holds the lower bound of the log: each kind of cause from rows written by hand, and its facts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import unbroken
 from wmlab.streams.answers import history
-from wmlab.streams.answers.cause import Cause, CauseKind
+from wmlab.streams.answers.cause import Cause
 from wmlab.streams.answers.curves import LOG, Curves
-from wmlab.streams.answers.explain import BoundExplanation, explain, explain_curve, stretch_words
+from wmlab.streams.answers.explain import BoundExplanation, explain, explain_curve
 from wmlab.streams.answers.history import events_of
+from wmlab.streams.answers.stops import stop_between
+from wmlab.streams.answers.vocabulary import CauseKind
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
@@ -56,76 +58,85 @@ def waits(at_ms: int, *lagging: str, controller: str = "c1") -> Row:
     return cycle(at_ms, 1_000, lagging=list(lagging), reason="waits", controller=controller)
 
 
-SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
-    (
-        "nothing is written",
-        written(),
-        200,
-        CauseKind.NO_MARK,
-        (),
-        "There is no watermark yet. No writer has noted a time or written an event.",
-    ),
+AT_11_S: Row = {"watermark": 1_000, "made at": 11_000, "set by": "w1"}
+OF_W1: Row = {"holder": "w1", "last noted": 1_000, "noted at": 10_895}
+WAITED: Row = {"waited for since": 12_000, "given up at": 22_000, "next cycle": 13_000}
+OF_C1: Row = {"bucket owner": "c1", "controller": "c1"}
+
+
+def befallen(state: str, since_ms: int, until_ms: int, *, by: str = "holder and set by") -> Row:
+    """The state of w1, which holds the watermark and has set it, or of another holder."""
+    holder = {"holder state": state, "holder since": since_ms, "holder until": until_ms}
+    return holder | ({"set by state": state, "set by since": since_ms} if by != "holder" else {})
+
+
+CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
+    ("nothing is written", written(), 200, CauseKind.NO_MARK, "No noted time has been accepted yet.", {}),
     (
         "refused",
         written(writer_marks=[mark("w1", 5, 100, "invalid position")]),
         200,
         CauseKind.NO_MARK,
-        ("w1",),
-        "There is no watermark yet. No noted time was accepted: those of w1 (invalid position) were refused.",
+        "No noted time has been accepted yet.",
+        {"refused": "w1", "refused as": "invalid position", "has written": "w1"},
     ),
     (
         "first cycle",
         written(writer_marks=[mark("w1", 5, 100)]),
         200,
         CauseKind.FIRST_CYCLE,
-        (),
-        "There is no watermark yet. A time is noted, and no cycle has run yet.",
+        "A time is noted, and no cycle has run yet.",
+        {},
     ),
     (
         "slowest",
         emitted(writer_marks=[mark("w2", 4_000, 11_200), mark("w3", 5_000, 11_300)]),
         11_500,
         CauseKind.SLOWEST,
-        ("w1",),
-        "The watermark is 1.0 s, made at 11.0 s. w1 set it, and has noted no later time; the others are 3.0 s ahead.",
+        "No time above the watermark is noted by w1.",
+        AT_11_S | OF_W1 | {"next cycle": 12_000, "others ahead by": 3_000},
     ),
     (
         "period",
         emitted(writer_marks=[mark("w1", 4_000, 11_200)]),
         11_500,
         CauseKind.PERIOD,
-        (),
-        "The watermark is 1.0 s, made at 11.0 s. Every writer has noted a later time. "
-        "The cycle due at 12.0 s can raise the watermark to at least 2.0 s.",
+        "Every writer has noted a time above the watermark.",
+        AT_11_S | {"next cycle": 12_000, "then at least": 2_000},
     ),
     (
         "lagging",
         emitted(waits(12_000, "w1"), incidents=[fault("silence", "w1", 11_500, until_ms=30_000)]),
         12_500,
         CauseKind.LAGGING,
-        ("w1",),
-        "The watermark has been 1.0 s since 11.0 s. It waits for w1, silent since 11.5 s. The last noted time of w1 is "
-        "1.0 s, noted at 10.9 s; the others are 1.0 s ahead. "
-        "If nothing newer comes, w1 is given up at 22.0 s at the earliest.",
+        "The watermark waits for w1, silent since 11.5 s.",
+        AT_11_S | OF_W1 | WAITED | befallen("silent", 11_500, 30_000) | {"others ahead by": 1_000},
     ),
     (
         "lagging, back before the timeout",
         emitted(waits(12_000, "w1"), incidents=[fault("crash", "w1", 11_500, until_ms=15_000)]),
         12_500,
         CauseKind.LAGGING,
-        ("w1",),
-        "The watermark has been 1.0 s since 11.0 s. It waits for w1, down since 11.5 s. The last noted time of w1 is "
-        "1.0 s, noted at 10.9 s; the others are 1.0 s ahead. w1 goes on at 15.0 s at the earliest.",
+        "The watermark waits for w1, down since 11.5 s.",
+        AT_11_S | OF_W1 | WAITED | befallen("down", 11_500, 15_000) | {"others ahead by": 1_000},
     ),
     (
         "lagging, refused, and another that has caught up",
         emitted(waits(12_000, "w1", "w2"), writer_marks=[mark("w1", 500, 12_100, "invalid time")]),
         12_500,
         CauseKind.LAGGING,
-        ("w1",),
-        "The watermark has been 1.0 s since 11.0 s. It waits for w1. The last noted time of w1 is 1.0 s, noted at "
-        "10.9 s; the others are 1.0 s ahead. A later note was refused: older than the time on record. "
-        "If nothing newer comes, w1 is given up at 22.0 s at the earliest.",
+        "The watermark waits for w1.",
+        AT_11_S | OF_W1 | WAITED | {"others ahead by": 1_000, "refused": "w1", "refused as": "invalid time"},
+    ),
+    (
+        "two writers",
+        emitted(waits(12_000, "w1", "w2"), watermarks=[watermark(1, 11_500, w2=2_000, w3=3_000)]),
+        12_500,
+        CauseKind.LAGGING,
+        "The watermark waits for w1 and w2.",
+        {"watermark": 2_000, "made at": 11_500, "set by": "w2", "next cycle": 13_000, "others ahead by": 1_000}
+        | {"holder": ("w1", "w2"), "last noted": (1_000, 2_000), "noted at": (10_895, 10_945)}
+        | {"waited for since": (12_000, 12_000), "given up at": (22_000, 22_000)},
     ),
     (
         "the controller is down before the next cycle is due",
@@ -135,9 +146,8 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         ),
         11_500,
         CauseKind.PERIOD,
-        (),
-        "The watermark is 1.0 s, made at 11.0 s. Every writer has noted a later time. "
-        "c1, which runs the cycles, has been down since 11.3 s, until 20.0 s at the earliest.",
+        "Every writer has noted a time above the watermark.",
+        AT_11_S | OF_C1 | {"next cycle": 12_000, "controller state": "down", "controller since": 11_300},
     ),
     (
         "the controller is down and the cycle overdue",
@@ -147,9 +157,11 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         ),
         13_000,
         CauseKind.CONTROLLER,
-        ("c1",),
-        "The watermark has been 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
-        "c1 has been down since 11.3 s and goes on at 20.0 s at the earliest.",
+        "The cycle due at 12.0 s has not run: c1 has been down since 11.3 s.",
+        AT_11_S
+        | OF_C1
+        | {"next cycle": 12_000, "controller state": "down", "controller since": 11_300, "holder": "c1"}
+        | {"holder state": "down", "holder since": 11_300, "holder until": 20_000},
     ),
     (
         "the controller is back and has not run a cycle yet",
@@ -162,18 +174,17 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         ),
         13_000,
         CauseKind.CONTROLLER,
-        ("c1",),
-        "The watermark has been 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
-        "c1 has been back since 12.5 s and has not run it yet.",
+        "The cycle due at 12.0 s has not run.",
+        AT_11_S | OF_C1 | {"next cycle": 12_000, "holder": "c1", "holder back at": 12_500},
     ),
     (
         "nobody owns the bucket, and a writer is behind as well",
         emitted(ownership=[owned(0, "c1", 0, 11_100, "orders")]),
         13_000,
         CauseKind.CONTROLLER,
-        ("the bucket of the stream", "w1"),
-        "The watermark has been 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
-        "nobody owns the bucket of the stream. w1 has noted no later time either.",
+        "The cycle due at 12.0 s has not run.",
+        AT_11_S
+        | {"bucket owner": "nobody", "controller": "c1", "next cycle": 12_000, "holder": "c1", "also behind": "w1"},
     ),
     (
         "a store",
@@ -184,10 +195,27 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         ),
         12_500,
         CauseKind.STORE,
-        ("writer marks",),
-        "The watermark has been 1.0 s since 11.0 s. The last cycle made no watermark: "
-        "the store of writer marks has been unavailable since 11.9 s, until 15.0 s at the earliest. "
-        "The next cycle is due at 13.0 s.",
+        "The last cycle made no watermark: writer marks unavailable since 11.9 s.",
+        AT_11_S
+        | {"holder": "writer marks", "next cycle": 13_000}
+        | befallen("unavailable", 11_900, 15_000, by="holder"),
+    ),
+    (
+        "a store that is back",
+        emitted(
+            cycle(12_000, None, cause="cycle failed", reason="cycle failed: marks segment"),
+            writer_marks=[mark("w1", 4_000, 11_200)],
+            incidents=[
+                fault("lose", "marks segment", 11_900, subject="marks segment", until_ms=12_300),
+                fault("find", "marks segment", 12_300, subject="marks segment"),
+            ],
+        ),
+        12_500,
+        CauseKind.STORE,
+        "The last cycle made no watermark: marks segment missing since 11.9 s.",
+        AT_11_S
+        | {"holder": "marks segment", "next cycle": 13_000, "holder back at": 12_300}
+        | befallen("missing", 11_900, 12_300, by="holder"),
     ),
     (
         "a cut",
@@ -196,50 +224,56 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
             writer_marks=[mark("w1", 4_000, 11_200)],
         ),
         12_500,
-        CauseKind.CUT_FAILED,
-        (),
-        "The watermark has been 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: unknown "
-        "segment 9@4. The next cycle is due at 13.0 s.",
-    ),
-    (
-        "positions",
-        emitted(
-            cycle(12_000, 1_000, cause="no positions", reason="cut failed: no positions"),
-            writer_marks=[mark("w1", 4_000, 11_200)],
-        ),
-        12_500,
-        CauseKind.NO_POSITION,
-        (),
-        "The watermark has been 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: no positions. "
-        "The next cycle is due at 13.0 s.",
+        CauseKind.CYCLE_FAILED,
+        "The last cycle made no watermark: cut failed: unknown segment 9@4.",
+        AT_11_S | {"next cycle": 13_000, "reason": "cut failed: unknown segment 9@4"},
     ),
     (
         "nobody is left",
         emitted(cycle(12_000, 1_000, removed=["w1", "w2", "w3"], cause="no active writer", reason="no active writer")),
         19_000,
         CauseKind.NO_WRITER_LEFT,
-        (),
-        "The watermark has been 1.0 s since 11.0 s. No active writer is left: the watermark waits for a noted time.",
+        "No writer is on record any more.",
+        AT_11_S,
+    ),
+    (
+        "a deleted stream",
+        emitted(
+            writer_marks=[mark("w1", 4_000, 11_200)], incidents=[fault("delete", "orders", 11_400, subject="stream")]
+        ),
+        19_000,
+        CauseKind.DELETED,
+        "The stream was deleted at 11.4 s.",
+        AT_11_S | {"deleted at": 11_400},
+    ),
+    (
+        "a sealed stream",
+        emitted(
+            writer_marks=[mark("w1", 4_000, 11_200)], incidents=[fault("seal", "orders", 11_400, subject="stream")]
+        ),
+        11_500,
+        CauseKind.PERIOD,
+        "Every writer has noted a time above the watermark.",
+        AT_11_S | {"next cycle": 12_000, "then at least": 2_000, "sealed at": 11_400},
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("recording", "at_ms", "kind", "names", "sentence"),
-    [case[1:] for case in SENTENCES],
-    ids=[case[0] for case in SENTENCES],
+    ("recording", "at_ms", "kind", "headline", "facts"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_each_cause_has_its_parties_and_its_sentence(
-    recording: Recording, at_ms: int, kind: CauseKind, names: tuple[str, ...], sentence: str
+def test_each_cause_has_its_headline_and_its_facts(
+    recording: Recording, at_ms: int, kind: CauseKind, headline: str, facts: dict[str, Any]
 ) -> None:
     explained = at(recording, at_ms)
-    assert (explained.cause.kind, explained.cause.names, explained.sentence) == (kind, names, sentence)
+    assert (explained.cause.kind, explained.headline) == (kind, headline)
+    assert dict(explained.facts) == {"moment": at_ms, "cause": kind.value, **facts}
 
 
 def test_a_partition_names_the_other_side() -> None:
     begin = fault("partition", "w1 and c", 11_500, subject="network", sides=[["w1"], ["c1", "c2"]], until_ms=14_000)
     explained = at(emitted(waits(12_000, "w1"), incidents=[begin]), 12_500)
-    assert "It waits for w1, cut off from c1 and c2 since 11.5 s." in explained.sentence
+    assert (explained.facts["holder state"], explained.facts["cut off from"]) == ("cut off", "c1, c2")
     assert explained.cause.blocked_by is None, "the controllers can run their cycles"
 
 
@@ -286,11 +320,9 @@ def test_many_moments_read_the_events_once(monkeypatch: pytest.MonkeyPatch) -> N
     read = []
     monkeypatch.setattr(history, "events_of", lambda *asked: read.append(asked) or events_of(*asked))
     curves = Curves(silent, "orders")
-    sentences = [explain_curve(curves, LOG, "orders", at_ms).sentence for at_ms in range(0, 9_000, 100)]
-    assert list(dict.fromkeys(sentences)) == [
-        "There is no watermark yet. No writer has noted a time or written an event.",
-        "There is no watermark yet. No writer has noted a time, though w1 has written.",
-    ]
+    facts = [explain_curve(curves, LOG, "orders", at_ms).facts for at_ms in range(0, 9_000, 100)]
+    wrote = [each.get("has written") for each in facts]
+    assert list(dict.fromkeys(wrote)) == [None, "w1"]
     assert len(read) == 1
 
 
@@ -299,7 +331,8 @@ def test_an_explanation_is_data(run: Recording) -> None:
     assert explained == at(run, 36_000), "a moment may come from a table"
     assert json.loads(explained.to_json()) == json.loads(json.dumps(explained.to_dict()))
     assert explained.to_dict()["cause"]["parties"][0]["name"] == "w2"
-    assert explained._repr_html_() == f"<p>{unbroken(explained.sentence)}</p>"
+    assert explained.to_dict()["facts"]["holder"] == "w2"
+    assert explained._repr_html_().startswith(f"<p>{unbroken(explained.sentence)}</p><details>")
     assert " ".join(repr(explained).splitlines()) == explained.sentence
 
 
@@ -308,15 +341,17 @@ def test_times_since_1970_are_written_as_dates() -> None:
     explained = at(
         written(writer_marks=[mark("w1", start, start + 100)], cycles=[cycle(start + 1_000, None)]), start + 1_200
     )
-    assert explained.sentence.endswith("The next cycle is due at 2014-01-03 14:00:02 UTC.")
+    assert explained.facts["next cycle"] == start + 2_000
+    assert "2014-01-03 14:00:01" in explained.sentence
 
 
 def test_the_upper_bound_is_the_latest_time_of_a_counted_writer() -> None:
     recording = emitted(writer_marks=[mark("w1", 4_000, 11_200)])
     explained = at(recording, 11_500, bound="upper")
     assert (explained.value, explained.cause) == (3_000, at(recording, 11_500).cause)
-    assert explained.sentence.startswith("The upper bound is 3.0 s. It is the latest time that w3 had noted.")
-    assert at(written(), 200, bound="upper").sentence.startswith("There is no upper bound. There is no watermark yet.")
+    assert explained.sentence == "The upper bound in the log is 3.0 s."
+    assert (explained.facts["upper bound"], explained.facts["noted by"]) == (3_000, "w3")
+    assert at(written(), 200, bound="upper").sentence == "There is no upper bound in the log."
 
 
 def test_a_stream_must_be_clear() -> None:
@@ -341,32 +376,32 @@ def test_the_first_watermark_waits_for_expected_writers() -> None:
     assert explained.cause.kind is CauseKind.EXPECTED
     first_ms = recording.table("watermarks")["emitted_ms"][0].as_py()
     assert explained.cause.earliest_ms == first_ms == 9_005
-    assert explained.sentence == (
-        "There is no watermark yet. The first watermark waits for 1 more of 3 expected writers. "
-        "From 9.0 s on, a cycle can make it without waiting."
-    )
+    assert explained.headline == "The first watermark waits for expected writers."
+    assert explained.facts["expected until"] == first_ms
     (holder,) = [holder for holder in recording.explain() if holder.why == "expected"]
     assert holder.who == "expected writers"
 
 
-def test_what_is_planned_for_after_the_end_is_said_to_be_so() -> None:
+def test_what_is_planned_for_after_the_end_has_the_end_beside_it() -> None:
     slow = crash(controllers=Controllers(period_ms=10_000), script=[])
-    assert at(slow, 50_000).sentence.endswith("can raise the watermark to at least 47.4 s.")
-    assert at(slow, 60_000).sentence.endswith("The run ends before the next cycle, due at 61.0 s.")
-    dead = crash(script=[script.CrashWriter(at_ms=55_000, writer="w2", restart_after_ms=9_000)])
-    assert at(dead, 60_000).sentence.endswith("w2 goes on at 64.0 s, after the end of the run.")
+    assert at(slow, 50_000).facts["then at least"] == 47_367
+    assert "run ends" not in at(slow, 50_000).facts
+    assert (at(slow, 60_000).facts["next cycle"], at(slow, 60_000).facts["run ends"]) == (61_005, 60_000)
     short = crash(duration_ms=500, script=[])
-    assert "No watermark cycle ran before the run ended at 500 ms." in short.explain().sentence
+    assert short.explain().facts["no cycle before"] == 500
+    assert "No cycle ran before the run ended at 500 ms." in short.explain().sentence
 
 
 def test_a_stretch_names_who_kept_the_cycles_from_running() -> None:
     paused = crash(script=[script.PauseController(at_ms=20_000, for_ms=15_000)])
-    assert at(paused, 33_000).sentence.endswith(
-        "The cycle due at 20.0 s has not run: nobody owns the bucket of the stream. "
-        "controller-0, its last owner, has been paused since 20.0 s."
-    )
-    assert "to 35.0 s: controller-0 was paused." in paused.explain().sentence
+    facts = at(paused, 33_000).facts
+    assert (facts["bucket owner"], facts["holder"], facts["holder state"]) == ("nobody", "controller-0", "paused")
+    over = paused.explain().facts
+    assert (over["held by"], over["holder state"], over["holder since"]) == ("controller-0", "paused", 20_000)
     without_store = crash(script=[script.StoreUnavailable(at_ms=20_000, for_ms=15_000)])
-    assert "the store of writer marks was unavailable." in without_store.explain().sentence
+    assert without_store.explain().headline.endswith("held by writer marks (unavailable).")
     back = Curves(crash(script=[script.CrashController(at_ms=20_000, restart_after_ms=1_000)]), "orders")
-    assert stretch_words(back, LOG, 22_000, 24_000) == "controller-0 was back, but had run no cycle yet"
+    stop = stop_between(back, LOG, 22_000, 24_000, 0)
+    assert stop is not None
+    assert stop.held_by == ("controller-0",)
+    assert stop.facts["holder state"] == (None,)

@@ -1,4 +1,4 @@
-"""What holds the lower bound that a reader or its group knows."""
+"""What holds the lower bound at the position of a group, and the one that a reader saw."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from tests.streams.answers.runs import crash, cycle, fault, mark, position, segment, until, watermark, window, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.cause import CauseKind
 from wmlab.streams.answers.explain import BoundExplanation, explain
+from wmlab.streams.answers.vocabulary import CauseKind
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import ReaderGroup
@@ -31,10 +31,10 @@ def slow() -> Recording:
 
 def test_a_segment_that_is_not_read_yet_holds_the_reader(slow: Recording) -> None:
     explained = at(slow, 5_000)
-    assert explained.sentence == (
-        "r-0 still sees the watermark 89 ms since 4.8 s. To reach the next watermark, 3 240 bytes of segments 0@0 and "
-        "1@0 must be read, by r-0 and r-1. The newest watermark is 1.7 s."
-    )
+    assert explained.headline == "r has not read up to the next cut."
+    facts = {"saw": 89, "at position": 89, "newest watermark": 1_688, "read by": ("r-0", "r-1")}
+    assert {label: explained.facts[label] for label in facts} == facts
+    assert (explained.facts["segment"], explained.facts["bytes left"]) == (("0@0", "1@0"), (2_052, 1_188))
     assert [(s.name, s.reader, s.offset, s.needed) for s in explained.cause.parties] == [
         ("0@0", "r-0", 19_440, 21_492),
         ("1@0", "r-1", 19_440, 20_628),
@@ -77,22 +77,32 @@ def logged(positions: list[Row], *windows: Row, **tables: list[Row]) -> Recordin
 
 def test_a_reader_before_the_first_cut_has_bytes_to_read() -> None:
     explained = at(logged([position(40, 1, 1_500)], window(None, 2_300)), 2_500)
-    assert explained.sentence == (
-        "r-0 knows no watermark yet. To reach the next watermark, 60 bytes of segment 0@0 must be read, by r-0. "
-        "The newest watermark is 20 ms."
-    )
+    assert dict(explained.facts) == {
+        "moment": 2_500,
+        "reader": "r-0",
+        "group": "r",
+        "polled at": 2_300,
+        "newest watermark": 20,
+        "cause": "unread",
+        "segment": "0@0",
+        "read by": "r-0",
+        "bytes left": 60,
+        "position cause": "unread",
+        "position holder": "r-0",
+        "log cause": "slowest",
+        "log holder": "w1",
+    }
     unowned = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
     assert unowned.cause.kind is CauseKind.ASSIGNMENT
-    assert "Nobody has published a position in segment 0@0" in unowned.sentence
+    assert unowned.headline == "Nobody reads segment 0@0 up to the next cut."
 
 
 def test_a_reader_that_is_paused_is_named_with_its_pause() -> None:
     pause = fault("pause", "r-0", 1_600, subject="reader", until_ms=9_000)
     explained = at(logged([position(140, 1, 1_500)], window(10, 1_550), incidents=[pause]), 2_500)
-    assert explained.sentence == (
-        "r-0 still sees the watermark 10 ms since 1.6 s. It has been paused since 1.6 s and goes on at 9.0 s at the "
-        "earliest. The newest watermark is 20 ms."
-    )
+    assert explained.headline == "The bound at the position of r waits for r-0, paused since 1.600 s."
+    facts = {"saw": 10, "saw first at": 1_550, "holder": "r-0", "holder state": "paused", "holder until": 9_000}
+    assert {label: explained.facts[label] for label in facts} == facts
     assert (explained.cause.kind, explained.cause.earliest_ms) == (CauseKind.READER, 9_000)
 
 
@@ -103,26 +113,26 @@ def test_events_that_are_read_wait_to_be_published() -> None:
     assert at(recording, 2_150).cause.kind is CauseKind.UNREAD
     explained = at(recording, 2_500)
     assert explained.cause.kind is CauseKind.PUBLICATION
-    assert "r-0 has read further, and not published that yet" in explained.sentence
+    assert explained.headline == "r has read up to the next cut, and not published that."
+    assert (explained.facts["read by"], explained.facts["bytes left"]) == ("r-0", 60)
 
 
 def test_a_group_that_has_passed_the_cut_waits_for_the_next_look_of_its_reader() -> None:
     positions = [position(40, 1, 1_500), position(250, 2, 2_400)]
     explained = at(logged(positions, window(10, 2_300)), 2_500)
     assert explained.cause.kind is CauseKind.NEXT_LOOK
-    assert explained.sentence == (
-        "r-0 still sees the watermark 10 ms since 2.3 s. It has not polled since then; its group has passed a newer "
-        "watermark. The newest watermark is 20 ms."
-    )
+    assert explained.headline == "r-0 has not polled since the position of r passed a newer watermark."
+    assert (explained.facts["saw"], explained.facts["polled at"], explained.facts["at position"]) == (10, 2_300, 20)
     looked = at(logged(positions, window(10, 2_300), window(10, 2_450)), 2_500)
-    assert looked.cause.kind is CauseKind.SHARED_STATE
+    assert looked.cause.kind is CauseKind.OTHER_POSITION
 
 
 def test_a_segment_of_an_older_epoch_has_to_be_finished() -> None:
     split = [segment(), segment(1, 1, "0..1/2"), segment(2, 1, "1/2..1")]
     later = watermark(0, 1_100, w1=10) | {"cut": {2**32 + 1: 0, 2**32 + 2: 0}}
     explained = at(logged([position(40, 1, 1_500)], window(None, 2_300), watermarks=[later], segments=split), 2_500)
-    assert "the rest of segment 0@0 must be read, by r-0" in explained.sentence
+    assert (explained.facts["segment"], explained.facts["read by"]) == ("0@0", "r-0")
+    assert "bytes left" not in explained.facts
     assert explained.cause.parties[0].needed is None
 
 
@@ -130,7 +140,9 @@ def test_at_the_end_of_the_log_the_cause_is_that_of_the_log() -> None:
     explained = at(logged([position(250, 1, 2_200)], window(20, 2_300)), 2_500)
     assert explained.cause.kind is CauseKind.NEWEST
     assert explained.cause.log == explain(logged([position(250, 1, 2_200)]), at_ms=2_500).cause
-    assert explained.sentence.startswith("r-0 knows the newest watermark. The watermark ")
+    assert explained.sentence == (
+        "r-0 saw the newest watermark at its last poll. No time above the watermark is noted by w1."
+    )
 
 
 def test_a_reader_of_a_shared_map_waits_for_the_reader_with_the_least_time() -> None:

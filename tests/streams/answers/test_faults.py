@@ -7,7 +7,8 @@ import pytest
 from tests.streams.answers.runs import fault, written
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import StreamTables
-from wmlab.streams.answers.run_state import Fault, FaultKind, RunWalk
+from wmlab.streams.answers.run_state import Fault, RunWalk
+from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter
@@ -18,23 +19,32 @@ def fault_at(recording: Recording, at_ms: int, party: str = "w", subject: Subjec
     return RunWalk(StreamTables(recording, "orders")).at(at_ms).faults.of(subject, party, at_ms=at_ms)
 
 
-def kind_at(recording: Recording, at_ms: int, party: str = "w", subject: Subject = "writer") -> FaultKind | None:
+def kind_at(recording: Recording, at_ms: int, party: str = "w", subject: Subject = "writer") -> State | None:
     active = fault_at(recording, at_ms, party, subject)
     return None if active is None else active.kind
 
 
-def test_a_fault_lasts_until_the_incident_that_ends_it_and_the_worst_of_several_is_named() -> None:
+def test_a_fault_lasts_until_the_incident_that_ends_it_and_a_changed_clock_is_none() -> None:
     incidents = [fault(kind, "w", at_ms) for kind, at_ms in (("clock", 50), ("silence", 100), ("speak", 300))]
     incidents += [fault("crash", "w", 400), fault("restart", "w", 500)]
     recording = written(incidents=incidents)
     assert [kind_at(recording, at_ms) for at_ms in (49, 50, 100, 299, 300, 400, 500)] == [
         None,
-        FaultKind.CLOCK_SET,
-        FaultKind.SILENT,
-        FaultKind.SILENT,
-        FaultKind.CLOCK_SET,
-        FaultKind.CRASHED,
-        FaultKind.CLOCK_SET,
+        None,
+        State.SILENT,
+        State.SILENT,
+        None,
+        State.DOWN,
+        None,
+    ]
+
+
+def test_of_several_faults_the_first_of_the_table_is_named() -> None:
+    incidents = [fault("silence", "w", 100), fault("idle", "w", 150), fault("crash", "w", 200)]
+    assert [kind_at(written(incidents=incidents), at_ms) for at_ms in (100, 150, 200)] == [
+        State.SILENT,
+        State.IDLE,
+        State.DOWN,
     ]
 
 
@@ -44,14 +54,14 @@ def test_a_crash_ends_a_pause() -> None:
     ]
     recording = written(incidents=incidents)
     kinds = [kind_at(recording, at_ms, "r", "reader") for at_ms in (1, 2, 3)]
-    assert kinds == [FaultKind.PAUSED, FaultKind.CRASHED, None]
+    assert kinds == [State.PAUSED, State.DOWN, None]
 
 
 @pytest.mark.parametrize("outcome", ["nobody there", "no effect", "never came"])
 def test_what_a_script_asks_of_somebody_that_is_not_there_changes_nothing(outcome: str) -> None:
     asked = fault("idle", "w", 200, "w is not running", outcome=outcome)
     recording = written(incidents=[fault("crash", "w", 100), asked, fault("restart", "w", 300)])
-    assert [kind_at(recording, at_ms) for at_ms in (250, 350)] == [FaultKind.CRASHED, None]
+    assert [kind_at(recording, at_ms) for at_ms in (250, 350)] == [State.DOWN, None]
 
 
 def test_a_partition_cuts_off_the_nodes_of_both_sides_until_it_heals() -> None:
@@ -60,7 +70,7 @@ def test_a_partition_cuts_off_the_nodes_of_both_sides_until_it_heals() -> None:
     recording = written(incidents=[begin, fault("heal", "w and c", 400, subject="network")])
     active = fault_at(recording, 200)
     assert active is not None
-    assert (active.kind, active.since_ms, active.until_ms) == (FaultKind.CUT_OFF, 100, 400)
+    assert (active.kind, active.since_ms, active.until_ms) == (State.CUT_OFF, 100, 400)
     assert active.apart_from == ("c1", "segment-store")
     faults = RunWalk(StreamTables(recording, "orders")).at(200).faults
     assert faults.of("controller", "c1", at_ms=200, needs=("metadata-store",)) is None
@@ -87,11 +97,11 @@ def test_all_that_a_script_does_has_its_planned_end_and_ends_then() -> None:
         "states", stream=Stream("orders"), writers=writers, readers=ReaderGroup(), script=actions, duration_ms=7_000
     )
     recording = scenario.record(progress=False)
-    kinds = FaultKind
+    kinds = State
     for party, subject, expected in (
-        ("w", "writer", {1_200: kinds.SILENT, 2_200: kinds.IDLE, 3_200: kinds.CRASHED, 5_200: kinds.SHUT_DOWN}),
-        ("readers-0", "reader", {1_200: kinds.PAUSED, 2_200: kinds.CRASHED}),
-        ("controller-0", "controller", {1_200: kinds.PAUSED, 2_200: kinds.CRASHED}),
+        ("w", "writer", {1_200: kinds.SILENT, 2_200: kinds.IDLE, 3_200: kinds.DOWN, 5_200: kinds.SHUT_DOWN}),
+        ("readers-0", "reader", {1_200: kinds.PAUSED, 2_200: kinds.DOWN}),
+        ("controller-0", "controller", {1_200: kinds.PAUSED, 2_200: kinds.DOWN}),
     ):
         active = {at_ms: fault_at(recording, at_ms, party, subject) for at_ms in range(1_200, 7_000, 500)}  # type: ignore[arg-type]
         assert {at_ms: state.kind for at_ms, state in active.items() if state is not None} == expected
@@ -110,7 +120,7 @@ def test_a_transaction_explains_a_silence_until_its_writer_is_heard_again() -> N
     recording = scenario.record(progress=False)
     heard = [row["received_ms"] for row in recording.table("writer_marks").to_pylist()]
     for row in recording.table("incidents").to_pylist():
-        expected = {"hold": FaultKind.TRANSACTION_OPEN, "abort": FaultKind.ABORTED}.get(row["kind"])
+        expected = {"hold": State.IN_TRANSACTION, "abort": State.WITHOUT_COMMIT}.get(row["kind"])
         if expected is not None:
             again_ms = min(at_ms for at_ms in heard if at_ms > row["at_ms"])
             assert [kind_at(recording, at_ms, "t") for at_ms in (again_ms - 1, again_ms)] == [expected, None]

@@ -103,7 +103,7 @@ def test_the_notes_of_a_writer_are_its_marks_and_a_cycle_awaits_whom_it_names(at
         newest = None if state.newest is None else (state.newest.time, dict(state.newest.position))
         assert newest == ((accepted[-1]["time"], accepted[-1]["position"]) if accepted else None)
         assert state.awaited == (bool(cycles) and state.writer in cycles[-1]["lagging"])
-        assert (state.state == "crashed") == (state.writer == "w2" and 12_000 <= at_ms < 22_000)
+        assert (state.state == "down") == (state.writer == "w2" and 12_000 <= at_ms < 22_000)
         removed_ms = [row["at_ms"] for row in cycles if state.writer in row["removed"]]
         assert state.dropped == bool(removed_ms and accepted[-1]["received_ms"] <= removed_ms[-1])
 
@@ -128,11 +128,11 @@ def test_all_facts_are_known_at_some_moment() -> None:
 @pytest.mark.parametrize(
     ("faults", "expected"),
     [
-        ([("crash", ""), ("note", "w is not running"), ("restart", "")], ["crashed", "crashed", ""]),
+        ([("crash", ""), ("note", "w is not running"), ("restart", "")], ["down", "down", ""]),
         ([("silence", ""), ("write", "w writes in t-1"), ("speak", "")], ["silent", "silent", ""]),
         ([("shut_down", ""), ("restart", "")], ["shut down", ""]),
         ([("idle", ""), ("commit", "w commits t-1"), ("active", "")], ["idle", "idle", ""]),
-        ([("silence", ""), ("crash", ""), ("speak", "")], ["silent", "crashed", "crashed"]),
+        ([("silence", ""), ("crash", ""), ("speak", "")], ["silent", "down", "down"]),
     ],
 )
 def test_what_befell_a_writer_is_what_explain_says(faults: list[tuple[str, str]], expected: list[str]) -> None:
@@ -170,7 +170,7 @@ def test_a_reader_is_there_from_when_it_joins_and_has_the_state_of_its_last_inci
     assert at[5_999] == {"z-0": ""}
     assert at[6_000] == at[8_000] == {"a": "", "z-0": ""}
     assert at[7_500] == {"a": "", "z-0": "paused"}
-    assert at[9_500] == {"a": "crashed", "z-0": ""}
+    assert at[9_500] == {"a": "down", "z-0": ""}
 
 
 @pytest.mark.parametrize(("scenario", "end_ms"), [({"start_ms": 0, "duration_ms": 1_000}, 1_000), (None, 700)])

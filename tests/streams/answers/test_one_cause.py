@@ -6,13 +6,13 @@ from collections import Counter
 
 import pandas as pd
 import pytest
+from wmlab.streams.answers.sentences import because
 
 from tests.repetitions import Count, repetitions
 from tests.streams.answers.fault_runs import CURVES, GROUP, Reruns, moments_of
 from wmlab.streams.answers.cause import Cause, CauseKind, longest_cause
 from wmlab.streams.answers.curves import LOG, Curves, longest_stall
 from wmlab.streams.answers.explain import explain_curve
-from wmlab.streams.answers.sentences import because
 from wmlab.streams.bounds.groups import bounds_of_group
 from wmlab.streams.bounds.log_by_segment import ranges_of, watermark_columns
 from wmlab.streams.charts.bounds import time_bounds

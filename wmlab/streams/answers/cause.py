@@ -154,7 +154,7 @@ def cause_of_log(state: RunState) -> Cause:
         parties = (_store(state, state.cycle_fault), *parties)
     others = [noted.time for name, noted in state.on_record.items() if kind not in OF_WRITERS or name not in writers]
     cycle, bound = state.cycle, state.bound
-    due_ms = _due_ms(state) if state.on_record and state.deleted_ms is None else None
+    due_ms = _due_ms(state)
     return Cause(
         kind=kind,
         at_ms=state.at_ms,
@@ -202,14 +202,16 @@ def _kind_of_log(state: RunState) -> CauseKind:
 def is_overdue(state: RunState) -> bool:
     """Whether a cycle that was planned has not run."""
     due_ms = _due_ms(state)
-    return due_ms is not None and due_ms < state.at_ms and state.deleted_ms is None
+    return due_ms is not None and due_ms < state.at_ms
 
 
 def _due_ms(state: RunState) -> int | None:
-    """When the next cycle is due (clock, ms); None: none is planned.
+    """When the next cycle is due (clock, ms); None: none is planned, or it has nothing to do.
 
     One that appended its watermark and then died has left no row; the next one would have been due a period later.
     """
+    if not state.on_record or state.deleted_ms is not None:
+        return None
     due_ms = None if state.cycle is None else state.cycle.get("due_ms")
     if state.cycle is None or due_ms is None or state.bound is None:
         return due_ms
