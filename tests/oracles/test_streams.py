@@ -92,11 +92,11 @@ def test_every_label_and_headline_is_reached_by_a_drawn_run() -> None:
     labels, said = Counter[str](), Counter[str]()
     for seed in RUNS:
         for _, _, answer in answers_of(seed):
-            labels.update(answer.facts)
+            labels.update(list(answer.facts))
             said.update(answer.templates)
         for stream in oracle_of(seed).run.titles:
             answer = oracle_of(seed).run.recording.explain(stream=stream)
-            labels.update(answer.facts)
+            labels.update(list(answer.facts))
             said.update(answer.templates)
     assert set(vocabulary.LABELS) - set(labels) == set()
     assert all_templates() - set(said) == set()
