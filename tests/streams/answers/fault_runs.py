@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from wmlab.streams.answers.cause import Cause, CauseKind, Party
+from wmlab.streams.answers.cause import Cause, Party
 from wmlab.streams.answers.curves import LOG, Curve, Curves
+from wmlab.streams.answers.vocabulary import CauseKind
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script

@@ -6,13 +6,14 @@ from collections import Counter
 
 import pandas as pd
 import pytest
-from wmlab.streams.answers.sentences import because
 
 from tests.repetitions import Count, repetitions
 from tests.streams.answers.fault_runs import CURVES, GROUP, Reruns, moments_of
-from wmlab.streams.answers.cause import Cause, CauseKind, longest_cause
-from wmlab.streams.answers.curves import LOG, Curves, longest_stall
+from wmlab.streams.answers.cause import Cause
+from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.stops import longest_stop
+from wmlab.streams.answers.vocabulary import CauseKind
 from wmlab.streams.bounds.groups import bounds_of_group
 from wmlab.streams.bounds.log_by_segment import ranges_of, watermark_columns
 from wmlab.streams.charts.bounds import time_bounds
@@ -45,13 +46,10 @@ def test_a_cause_is_one_everywhere_and_without_it_the_bound_is_higher(shard: int
         curves = Curves(recording, "orders")
         rows = bounds_of(recording)
         chart = time_bounds(rows, recording=recording)
-        stall = longest_stall(
-            list(curves.spans(GROUP, start_ms=int(rows["at_ms"].iloc[0]), end_ms=int(rows["at_ms"].iloc[-1])))
-        )
-        longest = longest_cause(stall)
-        if longest is not None and "It stopped for" in chart.sentence:
+        stop = longest_stop(curves, GROUP, *curves.at_position("readers"), int(rows["at_ms"].iloc[-1]))
+        if stop is not None and "It stopped for" in chart.sentence:
             named += 1
-            assert because(longest.cause) in chart.sentence, f"seed {seed}"
+            assert all(name in chart.sentence for name in stop.held_by), f"seed {seed}"
         for number, at_ms in enumerate(moments_of(seed)):
             drawn = rows[rows["at_ms"] <= at_ms].tail(1)
             lower = None if drawn.empty or drawn["lower"].iloc[0] is None else int(drawn["lower"].iloc[0])

@@ -112,11 +112,17 @@ class Cause:
         return tuple(party.name for party in self.parties)
 
     @property
+    def faults(self) -> tuple[Fault | None, ...]:
+        """What has befallen each of them."""
+        return tuple(party.fault for party in self.parties)
+
+    @property
     def holders(self) -> tuple[Party, ...]:
         """The parties that hold the curve: writers with the smallest times first, readers, a controller, a store."""
         if self.kind in OF_WRITERS:
             return tuple(sorted(self.parties, key=lambda party: (party.time or 0, party.name)))
-        return tuple(party for party in self.parties if party.subject not in ("writer", "segments"))
+        is_held = self.kind in (*NOT_OF_WRITERS, CauseKind.READER)
+        return tuple(party for party in self.parties if is_held and party.subject != "writer")
 
     @property
     def also_behind(self) -> tuple[Party, ...]:
@@ -299,8 +305,8 @@ class GroupState:
 
     `has_next` says that there is a watermark whose cut it has
     not passed, emitted at `next_emitted_ms`. `read_up_to` is how far each segment before the cut was read by then
-    (bytes), whether published or not. `has_started`: the group has published a position. Of a group with a map of times
-    `behind` are readers.
+    (bytes), whether published or not. `has_started`: the group has published a position. `has_map`: it has a map of
+    times, and `behind` are its readers with no entry or the least one.
     """
 
     name: str
@@ -310,6 +316,7 @@ class GroupState:
     behind: tuple[Party, ...] = ()
     has_next: bool = False
     has_started: bool = True
+    has_map: bool = False
     next_emitted_ms: int | None = None
     read_up_to: Mapping[str, int] = field(default_factory=dict)
 
@@ -333,7 +340,8 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
         return replace(cause, parties=log.parties, by_ms=log.by_ms, earliest_ms=log.earliest_ms, at_least=log.at_least)
     if not group.has_started:
         return replace(cause, kind=CauseKind.NOT_STARTED)
-    if readers := _readers_that_hold(state, group):
+    readers = _readers_that_hold(state, group)
+    if readers or group.has_map:
         earliest_ms = latest(None if reader.fault is None else reader.fault.until_ms for reader in readers)
         return replace(cause, kind=CauseKind.READER, parties=readers, earliest_ms=earliest_ms)
     for kind, parties in (
@@ -372,18 +380,15 @@ def _is_read(group: GroupState, segment: Party) -> bool:
 
 def _readers_that_hold(state: RunState, group: GroupState) -> tuple[Party, ...]:
     """The owners of segments before the cut that something has befallen; of a map of times, whose times are least."""
-    of_map = [reader for reader in group.behind if reader.subject == "reader"]
     names = sorted({party.reader for party in group.behind if party.reader is not None})
-    readers = [reader_at_fault(state, name) for name in names]
-    held = [reader for reader in readers if reader is not None]
-    if of_map and not held:
-        return tuple(of_map)
+    readers = [(name, reader_at_fault(state, name)) for name in names]
+    itself = [reader or Party(name=name, subject="reader") for name, reader in readers if reader or group.has_map]
     since_ms = group.next_emitted_ms
     return tuple(
         replace(
             reader, was_behind=reader.fault is not None and since_ms is not None and since_ms < reader.fault.since_ms
         )
-        for reader in held
+        for reader in itself
     )
 
 
@@ -452,7 +457,7 @@ def longest_cause(spans: Sequence[CauseSpan]) -> CauseSpan | None:
         return None
     longest = max(held_ms, key=lambda holder: held_ms[holder])
     of_longest = [span for span in spans if _holder(span.cause) == longest]
-    with_fault = [span for span in of_longest if any(party.fault is not None for party in span.cause.of_log.parties)]
+    with_fault = [span for span in of_longest if any(party.fault is not None for party in span.cause.of_log.holders)]
     return (with_fault or of_longest)[-1]
 
 

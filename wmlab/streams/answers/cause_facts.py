@@ -10,6 +10,7 @@ from wmlab.streams.answers.vocabulary import (
     LABELS,
     OF_GROUP,
     OF_GROUP_NEXT,
+    OF_ITSELF,
     OF_LOG,
     OF_LOG_NEXT,
     OF_READER,
@@ -30,7 +31,7 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
     if cause.log is None:
         facts = _facts(cause, of_log(cause))
         return facts, _said(facts, OF_LOG[cause.kind], OF_LOG_NEXT)
-    if cause.kind is CauseKind.NEWEST and cause.newest is None:
+    if cause.log.since_ms is None:
         return of_cause(cause.log)
     if cause.kind is CauseKind.NEWEST:
         facts = _facts(cause, {**_own(cause), **of_log(cause.log)})
@@ -39,8 +40,7 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
     facts = _facts(cause, _beside(cause))
     if cause.reader is None:
         return facts, _said(facts, OF_GROUP[cause.kind], OF_GROUP_NEXT)
-    is_of_position = cause.position is not None and cause.kind is cause.position.kind
-    headlines = OF_GROUP if is_of_position else OF_READER
+    headlines = OF_READER if cause.kind in OF_READER and not _is_of_position(cause) else OF_GROUP
     return facts, _said(facts, headlines[cause.kind], OF_READER_NEXT)
 
 
@@ -95,7 +95,8 @@ def held_by(cause: Cause) -> tuple[str, ...]:
     cause = cause.of_log
     owners = (party.reader or (party.fault and party.fault.party) for party in cause.segments)
     names = _names(cause.holders) or tuple(sorted({name for name in owners if name}))
-    return names or (WITHOUT_PARTY[cause.kind],)
+    itself = (cause.reader,) if cause.reader is not None and cause.kind in OF_ITSELF else ()
+    return names or itself or (WITHOUT_PARTY[cause.kind],)
 
 
 def _facts(cause: Cause, values: Values) -> Facts:
@@ -105,6 +106,16 @@ def _facts(cause: Cause, values: Values) -> Facts:
 def _said(facts: Facts, *choices: Templates) -> tuple[str, ...]:
     chosen = (facts.first_of(templates) for templates in choices)
     return tuple(template for template in chosen if template is not None)
+
+
+def _is_of_position(cause: Cause) -> bool:
+    """Whether what holds the bound at the position holds what a reader saw: then both are the same parties."""
+    position = cause.position
+    return position is not None and (cause.kind, cause.names, cause.bound) == (
+        position.kind,
+        position.names,
+        position.bound,
+    )
 
 
 def _own(cause: Cause) -> Values:

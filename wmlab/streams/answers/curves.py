@@ -135,12 +135,15 @@ class Curves:
         row = state.bound
         if curve.reader is not None:
             seen = state.seen.get(curve.reader)
-            return None if seen is None else seen.upper, ()
+            if seen is None or seen.upper is None:
+                return None, ()
+            row = next((mark for mark in state.watermarks if mark["seq"] == seen.upper_seq), None)
+            return seen.upper, () if row is None else noted_by(row)
         if curve.group is not None:
             row = self._group(curve.group).ahead(at_ms)
         if row is None or not row["writers"]:
             return None, ()
-        return int(row["upper"]), tuple(name for name, time in sorted(row["writers"].items()) if time == row["upper"])
+        return int(row["upper"]), noted_by(row)
 
     def spans(self, curve: Curve, *, start_ms: int, end_ms: int) -> Iterator[CauseSpan]:
         """What held the curve from `start_ms` to `end_ms` (clock), cause by cause."""
@@ -232,6 +235,11 @@ class Curves:
         return LocalClock.of(scenario, part.name, part.clock).ahead_ms(at_ms)
 
 
+def noted_by(watermark: TableRow) -> tuple[str, ...]:
+    """The writers that had noted the upper bound of a watermark, by name."""
+    return tuple(name for name, time in sorted(watermark["writers"].items()) if time == watermark["upper"])
+
+
 class _Noted:
     """The times that writers noted, whether they were accepted or not, from the rows of `writer_marks`."""
 
@@ -255,8 +263,8 @@ def _same(before: Cause, cause: Cause) -> bool:
 
     def key(cause: Cause) -> tuple[object, ...]:
         log = cause.log
-        inner = () if log is None else (log.kind, log.names)
-        return cause.kind, cause.names, cause.bound, cause.since_ms, cause.by_ms, *inner
+        inner = () if log is None else (log.kind, log.names, log.faults)
+        return cause.kind, cause.names, cause.faults, cause.bound, cause.since_ms, cause.by_ms, *inner
 
     return key(before) == key(cause)
 
@@ -382,4 +390,4 @@ class _Group:
         )
         has_next = state.newest is not None and (lower is None or state.newest > lower)
         since_ms = None if lower is None else int(self._map[index]["at_ms"])
-        return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next)
+        return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next, has_map=True)

@@ -178,6 +178,7 @@ class Seen:
     group: str
     lower: int | None
     upper: int | None
+    upper_seq: int | None
     looked_ms: int
     since_ms: int
 
@@ -279,7 +280,9 @@ class RunState:
             self.faults.heard(process)
 
     def _cycle(self, row: TableRow) -> None:
-        self.cycle = row
+        before, self.cycle = self.cycle, row
+        if before is not None and before["controller"] != row["controller"]:
+            self.expected_since_ms = None  # a new leader remembers nothing
         if row["cause"] != HeldBy.EXPECTED:
             self.expected_since_ms = None
         elif self.expected_since_ms is None:
@@ -308,7 +311,7 @@ class RunState:
     def _window(self, row: TableRow) -> None:
         before, at_ms = self.seen.get(row["reader"]), row["at_ms"]
         since_ms = before.since_ms if before is not None and before.lower == row["lower"] else at_ms
-        bounds = {side: row[side] for side in ("lower", "upper")}
+        bounds = {name: row[name] for name in ("lower", "upper", "upper_seq")}
         self.seen[row["reader"]] = Seen(group=row["group"], **bounds, looked_ms=at_ms, since_ms=since_ms)
 
 

@@ -120,6 +120,9 @@ and so is that of a cycle which left no row, a period of that row after it. The 
     expected        the cause of the last cycle is the code of expected writers
     cycle failed    else
 
+`holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it.
+
+The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`.
 Of a group: newest (the position has passed the cut of every watermark by then); not started (no position published);
 reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
 has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
@@ -140,7 +143,11 @@ LABELS: Final = vocabulary(
     ("set by", Kind.NAME, "the counted writers whose time is the value of the curve, by name"),
     ("set by state", Kind.WORD, "what has befallen each of them and lasts"),
     ("set by since", Kind.MOMENT, "since when"),
-    ("at position", Kind.MOMENT, "lower bound of the last watermark whose cut the published position has passed"),
+    (
+        "at position",
+        Kind.MOMENT,
+        "lower bound of the last watermark whose cut the position has passed, or the least of a map",
+    ),
     ("position since", Kind.MOMENT, "when the bound at the position began to have that value"),
     ("saw", Kind.MOMENT, "lower bound that a reader saw at its last poll; of a group one for each reader"),
     ("saw first at", Kind.MOMENT, "first of the polls in a row at which the reader saw that lower bound"),
@@ -284,6 +291,7 @@ OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.READER: (
         "The bound at the position of {group} waits for {holder}, {holder state} since {holder since}.",
         "The bound at the position of {group} waits for {holder}.",
+        "The bound at the position of {group} waits for a reader.",
     ),
     CauseKind.ASSIGNMENT: ("Nobody reads segment {segment} up to the next cut.",),
     CauseKind.UNREAD: ("{group} has not read up to the next cut.",),
@@ -350,8 +358,11 @@ NAME_OF_CURVE: Final[Mapping[str, str]] = {
 The longest stop of a run is looked for in the log first, then in groups by name, then in readers by name. Another curve
 takes its place if its longest stop is longer and at most half of it lies within the longest stop taken so far. The
 first of equally long stops of one curve counts. The state of who held it, `holder state` and `holder since`, is the one
-at the last moment of the stop at which the same parties held it by the same cause and any of them was in a state.
+at the last moment of the stop at which the same parties held it by the same cause and a `holder` was in a state;
+where no label `holder` is said, as for segments, there is none.
 """
+OF_ITSELF: Final = (CauseKind.NEXT_LOOK, CauseKind.OTHER_POSITION, CauseKind.NOT_STARTED)
+"""The causes of what a reader saw that are the reader itself: `held by` and `position holder` say it, `holder` not."""
 WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.DELETED: "the deletion",
     CauseKind.NO_MARK: "no noted time",
@@ -363,6 +374,7 @@ WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.NO_WRITER_LEFT: "no active writer",
     CauseKind.CYCLE_FAILED: "failed cycles",
     CauseKind.NOT_STARTED: "no position yet",
+    CauseKind.READER: "no reader",
     CauseKind.ASSIGNMENT: "segments without an owner",
 }
 """What `held by` and `log holder` say where no party holds the curve.
