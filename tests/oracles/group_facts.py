@@ -14,7 +14,7 @@ from tests.oracles.tables import Row, Run
 from wmlab.streams.model.segment import segment_name
 
 _KEEPS_FROM_READING = ("down", "gone", "paused")
-_OF_READER = ("reader", "next look", "other position", "not started")
+_OF_READER = ("reader", "store", "next look", "other position", "not started")
 
 
 def beside_log(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
@@ -61,10 +61,36 @@ class Group:
                 found.setdefault(row["reader"], []).append(row)
         return dict(sorted(found.items()))
 
+    @cached_property
+    def map_steps(self) -> list[tuple[int, int | None, dict[str, int | None]]]:
+        """From when on the map of times of the group has which least time, and the entry of each reader."""
+        return [
+            (row["at_ms"], row["lower"], row["lowers"])
+            for row in self.run.all_rows("group_updates", self.stream)
+            if row["group"] == self.name and row["lowers"] is not None and row["outcome"] == "applied"
+        ]
+
+    def steps(self) -> list[tuple[int, int | None]]:
+        """From when on the bound at the position has which value."""
+        if self.map_steps:
+            return [(at_ms, lower) for at_ms, lower, _ in self.map_steps]
+        marks = sorted(self.run.all_rows("watermarks", self.stream), key=lambda row: row["seq"])
+        return [(reading.at_ms, value_of(reading, marks)) for reading in self.readings]
+
     def bound(self, at_ms: int) -> int | None:
         """The bound at the position."""
-        reading = self.at(at_ms)
-        return None if reading is None else value_of(reading, self.run.watermarks(self.stream, at_ms))
+        return self.bound_since(at_ms)[0]
+
+    def bound_since(self, at_ms: int) -> tuple[int | None, int | None]:
+        """The bound at the position, and since when it has that value."""
+        value: int | None = None
+        since_ms: int | None = None
+        for step_ms, step in self.steps():
+            if step_ms > at_ms:
+                break
+            if step != value:
+                value, since_ms = step, step_ms
+        return value, None if value is None else since_ms
 
     def following(self, at_ms: int) -> Row | None:
         """The oldest watermark that the position has not passed."""
@@ -102,36 +128,37 @@ class Group:
             return cause_of_log(self.run, self.stream, at_ms)
         if reading is None:
             return "not started"
-        if self.following(at_ms) is None:
+        if self.has_newest(at_ms):
             return "newest"
         behind = self.unpassed(at_ms)
         owners = {reading.rows[segment]["reader"] for segment in behind}
-        if self.away(at_ms) or self.without_time(at_ms):
+        if self.map_steps or self.away(at_ms):
             return "reader"
         if None in owners:
             return "assignment"
         return "unread" if any(self.is_unread(segment, at_ms) for segment in behind) else "publication"
 
+    def has_newest(self, at_ms: int) -> bool:
+        """Whether the bound at the position is that of the newest watermark."""
+        if self.map_steps:
+            return self.bound(at_ms) == self.run.lower(self.stream, at_ms)
+        return self.following(at_ms) is None
+
     def away(self, at_ms: int) -> list[str]:
         """The owners of what is before the next cut that are kept from reading, by name."""
         reading = self.at(at_ms)
-        assert reading is not None
+        if reading is None:
+            return []
         owners = {reading.rows[segment]["reader"] for segment in self.unpassed(at_ms)} - {None}
         return sorted(name for name in owners if self.kept_from_reading(name, at_ms))
 
     def without_time(self, at_ms: int) -> list[str]:
         """Of a group with a map of times that lacks the newest watermark, the readers with the least entry or none."""
-        updates = [
-            row
-            for row in self.run.by_then("group_updates", self.stream, at_ms)
-            if row["group"] == self.name and row["lowers"] is not None
-        ]
-        if not updates or not updates[-1]["lowers"]:
+        past = [lowers for step_ms, _, lowers in self.map_steps if step_ms <= at_ms]
+        if not past or not past[-1] or self.has_newest(at_ms):
             return []
-        lowers = updates[-1]["lowers"]
-        least = min(lowers.values(), key=_order)
-        newest = self.run.lower(self.stream, at_ms)
-        return [] if least == newest else sorted(name for name, lower in lowers.items() if lower == least)
+        least = min(past[-1].values(), key=_order)
+        return sorted(name for name, lower in past[-1].items() if lower == least)
 
     def holders(self, at_ms: int) -> list[str]:
         """Who holds the bound at the position."""
@@ -162,9 +189,12 @@ class Group:
             yield "cause", cause
         yield "group", self.name
         yield "at position", self.bound(at_ms)
-        yield "position since", None if reading is None else reading.since_ms
+        yield "position since", self.bound_since(at_ms)[1]
         yield "newest watermark", run.lower(self.stream, at_ms)
         passed = None if reading is None or reading.passed is None else marks[reading.passed]
+        if self.map_steps:
+            value = self.bound(at_ms)
+            passed = next((mark for mark in marks[::-1] if mark["lower"] == value and mark["writers"]), None)
         yield from set_by(run, self.stream, passed, at_ms)
         yield from self.reader_facts(at_ms)
         if cause == "not started":
@@ -174,7 +204,7 @@ class Group:
 
     def holder_facts(self, at_ms: int, cause: str) -> Iterator[Fact]:
         """Who holds the bound at the position, and what is to be read."""
-        holders = self.holders(at_ms) if cause in ("reader", "assignment") else []
+        holders = self.holders(at_ms) if cause == "reader" else []
         yield "holder", tuple(holders)
         yield from state_facts(
             "holder", [state_of(self.run.states_of(self.stream), name, at_ms) for name in holders], until=True
@@ -199,8 +229,8 @@ class Group:
     def segment_facts(self, at_ms: int, cause: str) -> Iterator[Fact]:
         """What is to be read up to the next cut, and by whom."""
         reading, following = self.at(at_ms), self.following(at_ms)
-        assert reading is not None
-        assert following is not None
+        if reading is None or following is None:
+            return
         rows, behind = reading.rows, self.unpassed(at_ms)
         if cause == "reader":
             holders = self.away(at_ms)
@@ -260,6 +290,13 @@ class Reader:
         """What it saw by then, poll by poll."""
         return self.group.windows(at_ms).get(self.name, [])
 
+    def follows(self, at_ms: int) -> bool:
+        """Whether it saw the bound at the position of its group, and is neither down nor gone."""
+        state = state_of(self.group.run.states_of(self.group.stream), self.name, at_ms)
+        rows = self.rows(at_ms)
+        is_away = state is not None and state.state in ("down", "gone")
+        return bool(rows) and rows[-1]["lower"] == self.group.bound(at_ms) and not is_away
+
     def cause(self, at_ms: int) -> str:
         """Why the bound that it saw is not higher."""
         run, stream, rows = self.group.run, self.group.stream, self.rows(at_ms)
@@ -267,16 +304,13 @@ class Reader:
             return cause_of_log(run, stream, at_ms)
         if not rows:
             return "not started"
-        state = state_of(run.states_of(stream), self.name, at_ms)
-        is_away = state is not None and state.state in ("down", "gone")
-        if rows[-1]["lower"] == self.group.bound(at_ms) and not is_away:
+        if self.follows(at_ms):
             return self.group.cause(at_ms)
         if kept_from_reading(run.states_of(stream), self.name, at_ms):
             return "reader"
         if state_of(run.marks_segment(stream), "marks segment", at_ms) is not None:
             return "store"
-        reading = self.group.at(at_ms)
-        since_ms = None if reading is None else reading.since_ms
+        since_ms = self.group.bound_since(at_ms)[1]
         return "next look" if since_ms is not None and rows[-1]["at_ms"] <= since_ms else "other position"
 
     def facts(self, at_ms: int) -> Iterator[Fact]:
@@ -306,10 +340,10 @@ class Reader:
             yield "holder", "marks segment"
             states = run.marks_segment(group.stream)
             yield from state_facts("holder", [state_of(states, "marks segment", at_ms)], until=True)
-        elif cause in _OF_READER:
+        elif cause == "reader" and not self.follows(at_ms):
             yield "holder", self.name
             yield from state_facts("holder", [state_of(run.states_of(stream), self.name, at_ms)], until=True)
-        elif cause != "newest":
+        elif cause not in (*_OF_READER, "newest") or (self.follows(at_ms) and cause != "newest"):
             yield from group.holder_facts(at_ms, cause)
         if cause != "newest":
             yield "position cause", group.cause(at_ms)

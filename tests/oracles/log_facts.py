@@ -21,6 +21,7 @@ WITHOUT_PARTY: Final = {
     "cycle failed": "failed cycles",
     "not started": "no position yet",
     "assignment": "segments without an owner",
+    "reader": "no reader",
 }
 """What is said for who holds a curve where no party does."""
 

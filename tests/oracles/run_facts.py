@@ -8,11 +8,11 @@ from typing import Any
 
 from tests.oracles.group_facts import Group, Reader
 from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders
-from tests.oracles.positions import value_of
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import CLOCKS, SUCCESS, Run
 
 _OF_THE_READER = ("reader", "next look", "other position", "not started")
+_WITH_HOLDER = ("lagging", "slowest", "controller", "store", "reader")
 _NAMES = {"log": "The watermark in the log of", "group": "The bound at the position of", "reader": "The bound seen by"}
 
 
@@ -64,7 +64,7 @@ class RunCurve:
         if self.group is None:
             return [(row["emitted_ms"], row["lower"] if row["writers"] else None) for row in marks]
         if self.reader is None:
-            return [(reading.at_ms, value_of(reading, marks)) for reading in self.group.readings]
+            return self.group.steps()
         rows = self.run.all_rows("windows", self.stream)
         return [
             (row["at_ms"], row["lower"])
@@ -72,9 +72,19 @@ class RunCurve:
             if (row["group"], row["reader"]) == (self.group.name, self.reader)
         ]
 
+    @property
+    def ends_ms(self) -> int:
+        """When it ended: with the stream, or when the reader left for good (clock, ms)."""
+        left = (
+            each.since_ms
+            for each in self.run.states_of(self.stream)
+            if each.party == self.reader and each.state == "gone" and each.ended_ms is None
+        )
+        return min(self.run.ends(self.stream), *left, self.run.end_ms)
+
     def longest(self) -> Stop | None:
         """Its longest stop, of equally long ones the first; None: it never had a value."""
-        return max(_stops(self.steps(), self.run.ends(self.stream)), key=lambda stop: stop.length_ms, default=None)
+        return max(_stops(self.steps(), self.ends_ms), key=lambda stop: stop.length_ms, default=None)
 
     def held(self, at_ms: int) -> Held:
         """Who held it at a moment; a curve that has reached the log is held by what held the log."""
@@ -82,10 +92,10 @@ class RunCurve:
         if self.group is not None:
             reader = None if self.reader is None else Reader(self.group, self.reader)
             cause = self.group.cause(at_ms) if reader is None else reader.cause(at_ms)
-            if reader is not None and cause in _OF_THE_READER and cause != self.group.cause(at_ms):
-                return Held(cause, (self.reader or "",))
             if reader is not None and cause == "store":
                 return Held(cause, ("marks segment",))
+            if reader is not None and cause in _OF_THE_READER and not reader.follows(at_ms):
+                return Held(cause, (reader.name,))
             parties = tuple(self.group.holders(at_ms))
         if cause == "newest":
             cause, parties = cause_of_log(self.run, self.stream, at_ms), log_holders(self.run, self.stream, at_ms)
@@ -138,6 +148,8 @@ def held_longest(curve: RunCurve, stop: Stop) -> tuple[Held, int, list[Befallen 
         moments.setdefault(held, []).append((begin, end))
     most = max(lengths, key=lambda held: lengths[held])
     states: list[Befallen | None] = []
+    if most.cause not in _WITH_HOLDER:
+        return most, lengths[most], []
     for begin, _ in moments[most][::-1]:
         states = [
             state_of(curve.run.states_of(curve.stream), curve.run.writer_named(name), begin) for name in most.parties

@@ -18,7 +18,6 @@ from wmlab.streams.api import Scenario
 
 Values = dict[str, Any]
 ABSENT = "absent"
-OF_READER = ("newest", "not started", "reader", "store", "next look", "other position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,9 @@ class Oracle:
         group = self.group(stream, curve.group)
         if curve.reader is None:
             return "group", group.cause(at_ms)
-        cause = Reader(group, curve.reader).cause(at_ms)
-        return ("reader" if cause in OF_READER else "group"), cause
+        reader = Reader(group, curve.reader)
+        cause = reader.cause(at_ms)
+        return ("group" if reader.follows(at_ms) and cause != "newest" else "reader"), cause
 
     def of_run(self, stream: str) -> Values:
         """Each label that the answer about a whole run must have, with its value."""
