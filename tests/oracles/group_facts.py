@@ -139,9 +139,11 @@ class Group:
         return "unread" if any(self.is_unread(segment, at_ms) for segment in behind) else "publication"
 
     def has_newest(self, at_ms: int) -> bool:
-        """Whether the bound at the position is that of the newest watermark."""
+        """Whether the position, or each entry of the map of times, has passed the newest watermark."""
         if self.map_steps:
-            return self.bound(at_ms) == self.run.lower(self.stream, at_ms)
+            past = [lowers for step_ms, _, lowers in self.map_steps if step_ms <= at_ms]
+            entries = past[-1].values() if past else ()
+            return bool(entries) and min(entries, key=_order) == self.run.lower(self.stream, at_ms)
         return self.following(at_ms) is None
 
     def away(self, at_ms: int) -> list[str]:
