@@ -119,7 +119,7 @@ def all_templates() -> set[str]:
 
 def test_the_only_party_without_which_a_bound_is_higher_is_named(count: Count) -> None:
     named: list[bool] = []
-    for seed in range(repetitions(40, long=160)):
+    for seed in range(repetitions(60, long=300)):
         scenario = drawn_run(seed)
         recording = oracle_of(seed).run.recording
         moments = [at_ms for at_ms in moments_of(f"without {seed}", 12) if at_ms < LENGTH_MS]
@@ -139,9 +139,7 @@ def groups_of(seed: int) -> set[tuple[str, str]]:
     return {(curve.stream, curve.group) for curve in oracle_of(seed).curves() if curve.group is not None}
 
 
-def is_named(party: str, facts: Mapping[str, Any]) -> bool:
-    """Whether a fact has the name of a party, or of one of its nodes."""
+def is_named(party: tuple[str, ...], facts: Mapping[str, Any]) -> bool:
+    """Whether a fact has one of the names of a party; `controllers` is the name of all of them."""
     values = {str(each) for value in facts.values() for each in (value if isinstance(value, tuple) else (value,))}
-    return any(
-        name == each or each.startswith(f"{name.removesuffix('s')}-") for name in party.split(", ") for each in values
-    )
+    return any(name == each or each.startswith(f"{name.removesuffix('s')}-") for name in party for each in values)
