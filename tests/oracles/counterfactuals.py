@@ -43,7 +43,8 @@ def without_each(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], Scenario
 
 def _faults(scenario: Scenario) -> Mapping[tuple[str, ...], list[Any]]:
     found: dict[tuple[str, ...], list[Any]] = {}
-    for act in scenario.script:
+    acts: tuple[Any, ...] = tuple(scenario.script)
+    for act in acts:
         if act.kind in _STOPS:
             found.setdefault(_named(act), []).append(act)
     return found
@@ -72,7 +73,7 @@ def the_only_one(scenario: Scenario, group: str | None, moments: list[int]) -> I
         bound, since_ms = _bound(own, group, at_ms)
         higher = {names for names, other in others if _is_higher(_bound(other, group, at_ms)[0], bound)}
         if len(higher) == 1 and since_ms is not None and since_ms <= ends[next(iter(higher))]:
-            yield at_ms, *higher
+            yield at_ms, next(iter(higher))
 
 
 def _end_ms(act: Any) -> float:

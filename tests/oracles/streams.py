@@ -30,7 +30,7 @@ class Curve:
     bound: str = "lower"
 
     @property
-    def asked(self) -> dict[str, str]:
+    def asked(self) -> dict[str, Any]:
         """What `explain` is called with."""
         named = {"stream": self.stream, "bound": self.bound}
         if self.reader is not None:

@@ -161,9 +161,10 @@ class Run:
         """How far the clock of a writer is ahead of that of the run."""
         name = self.writer_named(writer)
         part = next(part for part in self.scenario.writers if part.name == name)
+        script: tuple[Any, ...] = tuple(self.scenario.script)
         steps = (
             act.by_ms
-            for act in self.scenario.script
+            for act in script
             if act.kind == "step_clock" and act.party == name and self.scenario.start_ms + act.at_ms <= at_ms
         )
         return part.clock.skew_ms + sum(steps)

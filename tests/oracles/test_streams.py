@@ -130,7 +130,7 @@ def test_the_only_party_without_which_a_bound_is_higher_is_named(count: Count) -
             if group is not None and (ORDERS, GROUP) not in groups_of(seed):
                 continue
             for at_ms, party in the_only_one(scenario, group, moments):
-                asked = {"stream": ORDERS} if group is None else {"stream": ORDERS, "group": group}
+                asked: dict[str, Any] = {"stream": ORDERS} if group is None else {"stream": ORDERS, "group": group}
                 named.append(is_named(party, recording.explain(at_ms=at_ms, **asked).facts))
     count(len(named), "moments with a single party without which the bound is higher")
     assert len(named) >= 100
