@@ -88,7 +88,8 @@ class RunCurve:
 
     def held(self, at_ms: int) -> Held:
         """Who held it at a moment; a curve that has reached the log is held by what held the log."""
-        cause, parties = "newest", ()
+        cause = "newest"
+        parties: tuple[str, ...] = ()
         if self.group is not None:
             reader = None if self.reader is None else Reader(self.group, self.reader)
             cause = self.group.cause(at_ms) if reader is None else reader.cause(at_ms)

@@ -71,7 +71,7 @@ DECK: Final[Mapping[type, Deal]] = {
         at_ms=at,
         writer=of.writer,
         time=of.draw.choice((at, at - 3_000, 200_000)),
-        position=of.draw.choice((None, None, {"77@77": 5}, {})),
+        position=of.draw.choice((None, None, (("77@77", 5),), ())),
     ),
     script.ShutDownWriter: lambda at, of: script.ShutDownWriter(
         at_ms=at, writer=of.writer, last_note=of.draw.random() < 0.5, restart_after_ms=of.for_ms_or_ever
@@ -116,7 +116,7 @@ DECK: Final[Mapping[type, Deal]] = {
     script.AddController: lambda at, of: script.AddController(at_ms=at),
     script.RemoveController: lambda at, of: script.RemoveController(at_ms=at, controller="controller-0"),
     script.Scale: lambda at, of: script.Scale(
-        at_ms=at, seal=["0@0"], into=of.draw.choice((1, 2, 3)), seal_every_ms=of.draw.choice((None, None, 1_000))
+        at_ms=at, seal=("0@0",), into=of.draw.choice((1, 2, 3)), seal_every_ms=of.draw.choice((None, None, 1_000))
     ),
     script.TruncateStream: lambda at, of: script.TruncateStream(at_ms=at),
     script.SealStream: lambda at, of: script.SealStream(at_ms=at),
@@ -188,7 +188,9 @@ def drawn_run(seed: int) -> Scenario:
     with_transactions = draw.random() < 0.15 or any(kind in _OF_TRANSACTIONS for kind in kinds)
     with_trades = draw.random() < 0.15 or script.CreateStream in kinds
     streams = [_stream(ORDERS, draw), *([_stream(TRADES, draw)] if with_trades else [])]
-    writers = [_writer(f"w{number}", ORDERS, draw) for number in range(1, draw.choice((3, 3, 4)))]
+    writers: list[wm.EventWriter | wm.TransactionalWriter] = [
+        _writer(f"w{number}", ORDERS, draw) for number in range(1, draw.choice((3, 3, 4)))
+    ]
     events = tuple(writer.name for writer in writers)
     if with_transactions:
         writers.append(
@@ -208,8 +210,8 @@ def drawn_run(seed: int) -> Scenario:
     )
     scenario = Scenario(
         f"drawn {seed}",
-        streams=streams,
-        writers=writers,
+        streams=tuple(streams),
+        writers=tuple(writers),
         readers=tuple(groups) or None,
         controllers=controllers,
         network=_network(draw),

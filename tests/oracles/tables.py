@@ -167,4 +167,4 @@ class Run:
             for act in script
             if act.kind == "step_clock" and act.party == name and self.scenario.start_ms + act.at_ms <= at_ms
         )
-        return part.clock.skew_ms + sum(steps)
+        return int(part.clock.skew_ms + sum(steps))
