@@ -125,6 +125,12 @@ class Cause:
         return tuple(party for party in self.parties if is_held and party.subject != "writer")
 
     @property
+    def who(self) -> tuple[str, ...]:
+        """The names of those that hold the curve; of segments their readers, or the last ones."""
+        owners = {party.reader or (party.fault and party.fault.party) for party in self.segments}
+        return tuple(party.name for party in self.holders) or tuple(sorted(name for name in owners if name))
+
+    @property
     def also_behind(self) -> tuple[Party, ...]:
         """The writers that would hold the curve if cycles ran and could use their stores."""
         return tuple(party for party in self.parties if self.kind in NOT_OF_WRITERS and party.subject == "writer")
@@ -467,4 +473,4 @@ def held_ms_by(cause: Cause, spans: Sequence[CauseSpan]) -> int:
 
 
 def _holder(cause: Cause) -> tuple[object, ...]:
-    return cause.of_log.kind, cause.of_log.names
+    return cause.of_log.kind, cause.of_log.who

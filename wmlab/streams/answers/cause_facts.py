@@ -93,10 +93,8 @@ def of_log(cause: Cause) -> Values:
 def held_by(cause: Cause) -> tuple[str, ...]:
     """Who holds a curve, or what, where no party does; of segments their readers, or the last ones."""
     cause = cause.of_log
-    owners = (party.reader or (party.fault and party.fault.party) for party in cause.segments)
-    names = _names(cause.holders) or tuple(sorted({name for name in owners if name}))
     itself = (cause.reader,) if cause.reader is not None and cause.kind in OF_ITSELF else ()
-    return names or itself or (WITHOUT_PARTY[cause.kind],)
+    return cause.who or itself or (WITHOUT_PARTY[cause.kind],)
 
 
 def _facts(cause: Cause, values: Values) -> Facts:

@@ -384,10 +384,13 @@ class _Group:
         lower = row["lower"]
         while index > 0 and self._map[index - 1]["lower"] == lower:
             index -= 1
-        holding = [reader for reader, time in row["lowers"].items() if time is None or time == lower]
+        entries = row["lowers"].values()
+        # The bound of the row may be unknown although its entries are known: then it lacks an upper bound.
+        least = None if None in entries else min(entries, default=None)
+        holding = [reader for reader, time in row["lowers"].items() if time in (None, least)]
         behind = tuple(
             Party(name=reader, subject="reader", reader=reader, offset=0, needed=0) for reader in sorted(holding)
         )
-        has_next = state.newest is not None and (lower is None or state.newest > lower)
+        has_next = state.newest is not None and (least is None or state.newest > least)
         since_ms = None if lower is None else int(self._map[index]["at_ms"])
         return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next, has_map=True)

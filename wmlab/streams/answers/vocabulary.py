@@ -198,7 +198,11 @@ LABELS: Final = vocabulary(
     ("deleted at", Kind.MOMENT, "when the stream was deleted"),
     ("run ends", Kind.MOMENT, "planned end of the run, if the next cycle is due or a timeout ends after it"),
     # What a group has to read.
-    ("segment", Kind.NAME, "the segments that the cause is about, ascending"),
+    (
+        "segment",
+        Kind.NAME,
+        "segments before the next cut, ascending: not owned, not read or not published, by the cause",
+    ),
     ("read by", Kind.NAME, "owner of each of them"),
     ("bytes left", Kind.SIZE, "from the published offset to the next cut; absent if that is beyond the segment"),
     (
@@ -336,7 +340,6 @@ group, reader, polled at, reader state, reader since, newest watermark."""
 OF_RUN: Final[Templates] = (
     "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
     "{curve} stood still for {longest stop}, held by {held by}.",
-    "{curve} stood still for {longest stop}.",
     "No watermark was made.",
 )
 """The headline of a whole run."""
@@ -355,11 +358,12 @@ NAME_OF_CURVE: Final[Mapping[str, str]] = {
 }
 """What `curve` says.
 
-The longest stop of a run is looked for in the log first, then in groups by name, then in readers by name. Another curve
-takes its place if its longest stop is longer and at most half of it lies within the longest stop taken so far. The
-first of equally long stops of one curve counts. The state of who held it, `holder state` and `holder since`, is the one
-at the last moment of the stop at which the same parties held it by the same cause and a `holder` was in a state;
-where no label `holder` is said, as for segments, there is none.
+The curve of a reader that left for good ends when it left. The longest stop of a run is looked for in the log first,
+then in groups by name, then in readers by name. Another curve takes its place if its longest stop is longer and at
+most half of it lies within the longest stop taken so far. The first of equally long stops of one curve counts. The
+state of who held it, `holder state` and `holder since`, is the one at the last moment of the stop at which the same
+parties held it by the same cause and a `holder` was in a state; where no label `holder` is said, as for segments,
+there is none.
 """
 OF_ITSELF: Final = (CauseKind.NEXT_LOOK, CauseKind.OTHER_POSITION, CauseKind.NOT_STARTED)
 """The causes of what a reader saw that are the reader itself: `held by` and `position holder` say it, `holder` not."""
