@@ -211,7 +211,7 @@ class Group:
         yield from state_facts(
             "holder", [state_of(self.run.states_of(self.stream), name, at_ms) for name in holders], until=True
         )
-        if cause in ("reader", "assignment", "unread", "publication"):
+        if cause in ("assignment", "unread", "publication"):
             yield from self.segment_facts(at_ms, cause)
 
     def starts_at(self, at_ms: int) -> int | None:
