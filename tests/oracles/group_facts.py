@@ -20,7 +20,7 @@ _OF_READER = ("reader", "store", "next look", "other position", "not started")
 def beside_log(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
     """What is said of the log beside another curve: all, if that has reached it, and else who holds it."""
     if cause == "newest":
-        yield from ((label, value) for label, value in log_facts(run, stream, at_ms) if not label.startswith("set by"))
+        yield from log_facts(run, stream, at_ms)
     else:
         yield "log cause", cause_of_log(run, stream, at_ms)
         yield "log holder", parties_of_log(run, stream, at_ms)
@@ -197,7 +197,8 @@ class Group:
         if self.map_steps:
             value = self.bound(at_ms)
             passed = next((mark for mark in marks[::-1] if mark["lower"] == value and mark["writers"]), None)
-        yield from set_by(run, self.stream, passed, at_ms)
+        if cause != "newest":
+            yield from set_by(run, self.stream, passed, at_ms)
         yield from self.reader_facts(at_ms)
         if cause == "not started":
             yield "starts at", self.starts_at(at_ms)
@@ -334,7 +335,8 @@ class Reader:
         yield "polled at", rows[-1]["at_ms"] if rows else None
         yield "at position", group.bound(at_ms)
         yield "newest watermark", run.lower(group.stream, at_ms)
-        yield from set_by(run, stream, None if saw is None else self.mark_seen(saw, marks), at_ms)
+        if cause != "newest":
+            yield from set_by(run, stream, None if saw is None else self.mark_seen(saw, marks), at_ms)
         yield from state_facts("reader", [state_of(run.states_of(stream), self.name, at_ms)])
         if cause == "not started":
             yield "starts at", group.starts_at(at_ms)
