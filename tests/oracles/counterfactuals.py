@@ -1,0 +1,94 @@
+"""Runs without what befell one of the parties: if a bound is higher there, and in no other such run, it held the bound.
+
+Only faults are left out. A writer that is slow by itself, without whom each later bound is higher, is no fault. Once a
+bound has moved after the end of a fault, what remains of it is only that all cycles run at other times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tests.oracles.runs import ORDERS
+from tests.oracles.streams import Oracle
+from wmlab.streams.api import Scenario
+
+HIGHER_MS: Final = 3_000
+"""By how much the bound has to be higher without the fault."""
+_BEFALLS: Final = ("writer", "reader", "controller", "store", "party")
+_STOPS: Final = (
+    "crash_writer",
+    "silence_writer",
+    "shut_down_writer",
+    "mark_idle",
+    "crash_controller",
+    "pause_controller",
+    "remove_controller",
+    "lose_bucket_owner",
+    "lose_marks_segment",
+    "store_unavailable",
+    "partition",
+    "crash_reader",
+    "pause_reader",
+    "remove_reader",
+)
+"""Acts that keep a party from doing something."""
+
+
+def without_each(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], Scenario]]:
+    """The names of each party with the scenario without what stops it."""
+    for names, acts in _faults(scenario).items():
+        yield names, scenario.replace(script=[act for act in scenario.script if act not in acts])
+
+
+def _faults(scenario: Scenario) -> Mapping[tuple[str, ...], list[Any]]:
+    found: dict[tuple[str, ...], list[Any]] = {}
+    acts: tuple[Any, ...] = tuple(scenario.script)
+    for act in acts:
+        if act.kind in _STOPS:
+            found.setdefault(_named(act), []).append(act)
+    return found
+
+
+def _named(act: Any) -> tuple[str, ...]:
+    """The parties that an act is about, as an answer may call them; of a role all of that kind."""
+    if act.kind == "partition":
+        return act.a, act.b
+    if act.kind == "lose_marks_segment":
+        return ("marks segment",)
+    if act.kind == "lose_bucket_owner":
+        return ("nobody", "controllers")
+    name = next(str(value) for field in _BEFALLS if (value := getattr(act, field, None)) is not None)
+    return ("controllers",) if name in ("leader", "committer", "distributor") else (name.replace("_", " "),)
+
+
+def the_only_one(scenario: Scenario, group: str | None, moments: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The moments at which the bound is higher without the faults of one party, and of no other, with its names."""
+    others = [(names, Oracle(changed, changed.record(progress=False))) for names, changed in without_each(scenario)]
+    if not others:
+        return
+    own = Oracle(scenario, scenario.record(progress=False))
+    ends = {names: max(map(_end_ms, acts)) for names, acts in _faults(scenario).items()}
+    for at_ms in moments:
+        bound, since_ms = _bound(own, group, at_ms)
+        higher = {names for names, other in others if _is_higher(_bound(other, group, at_ms)[0], bound)}
+        if len(higher) == 1 and since_ms is not None and since_ms <= ends[next(iter(higher))]:
+            yield at_ms, next(iter(higher))
+
+
+def _end_ms(act: Any) -> float:
+    """When a fault is over; infinite if it never is."""
+    length_ms = getattr(act, "for_ms", getattr(act, "restart_after_ms", None))
+    return float("inf") if length_ms is None else act.at_ms + length_ms
+
+
+def _bound(oracle: Oracle, group: str | None, at_ms: int) -> tuple[int | None, int | None]:
+    """The bound of a curve, and since when it has that value."""
+    if group is not None:
+        return oracle.group(ORDERS, group).bound_since(at_ms)
+    marks = oracle.run.watermarks(ORDERS, at_ms)
+    return oracle.run.lower(ORDERS, at_ms), marks[-1]["emitted_ms"] if marks else None
+
+
+def _is_higher(bound: int | None, than: int | None) -> bool:
+    return bound is not None and than is not None and bound >= than + HIGHER_MS

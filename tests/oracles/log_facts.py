@@ -1,0 +1,245 @@
+"""What is to be said of the watermark in the log at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from tests.oracles.states import Befallen, state_of
+from tests.oracles.tables import SUCCESS, Row, Run
+
+Fact = tuple[str, Any]
+WITHOUT_PARTY: Final = {
+    "deleted": "the deletion",
+    "no mark": "no noted time",
+    "first cycle": "no cycle yet",
+    "expected": "expected writers",
+    "period": "the cycle period",
+    "controller": "controllers",
+    "store": "stores",
+    "no writer left": "no active writer",
+    "cycle failed": "failed cycles",
+    "not started": "no position yet",
+    "assignment": "segments without an owner",
+    "reader": "no reader",
+}
+"""What is said for who holds a curve where no party does."""
+
+
+def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
+    """Why the watermark is not higher, by the first reason that holds."""
+    record, cycle = run.on_record(stream, at_ms), run.last_cycle(stream, at_ms)
+    if run.incident(stream, "delete", at_ms) is not None:
+        return "deleted"
+    if not record:
+        return "no writer left" if run.watermarks(stream, at_ms) else "no mark"
+    if cycle is None:
+        return "first cycle"
+    due_ms = next_cycle(run, stream, at_ms)
+    if due_ms is not None and due_ms < at_ms:
+        return "controller"
+    behind = run.behind(stream, at_ms)
+    if cycle["lagging"]:
+        return "lagging" if set(cycle["lagging"]) & set(behind) else "period"
+    if cycle["outcome"] == "emitted" or cycle["cause"] == "no active writer":
+        return "slowest" if behind else "period"
+    if cycle["cause"] == "cycle failed" and failed_store(run, stream, cycle) is not None:
+        return "store"
+    return "expected" if cycle["cause"] == "expected writers" else "cycle failed"
+
+
+def next_cycle(run: Run, stream: str, at_ms: int) -> int | None:
+    """When the next cycle is due; after one that died once it had appended its watermark, a period later."""
+    cycle, newest = run.last_cycle(stream, at_ms), run.watermarks(stream, at_ms)[-1:]
+    if cycle is None or cycle["due_ms"] is None or not run.on_record(stream, at_ms):
+        return None
+    if run.incident(stream, "delete", at_ms) is not None:
+        return None
+    due_ms = int(cycle["due_ms"])
+    if newest and newest[0]["emitted_ms"] >= due_ms:
+        return int(newest[0]["emitted_ms"]) + due_ms - int(cycle["at_ms"])
+    return due_ms
+
+
+def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
+    """The store, or the partition before it, that the cycle could not use; None: it failed for another reason."""
+    name = cycle["reason"].removeprefix("cycle failed: ").removesuffix(" unavailable")
+    if name == "no such marks segment":
+        mine = [each for each in run.states_of(stream) if each.stream == stream and each.state == "missing"]
+        return state_of(mine, "marks segment", cycle["at_ms"])
+    if (state := state_of(run.states_of(stream), name, cycle["at_ms"])) is not None:
+        return state
+    apart = [
+        each
+        for each in run.states_of(stream)
+        if each.party == cycle["controller"]
+        and name.replace(" ", "-") in each.apart_from
+        and each.is_on(cycle["at_ms"])
+    ]
+    return next(iter(apart), None)
+
+
+def owner(run: Run, stream: str, at_ms: int) -> tuple[str | None, str | None]:
+    """Who owns the bucket of a stream, and who did last; without that table the controller of the last cycle."""
+    rows = [row for row in run.recording.table("ownership").to_pylist() if stream.split("#")[0] in row["streams"]]
+    if not rows:
+        cycle = run.last_cycle(stream, at_ms)
+        name = None if cycle is None else cycle["controller"]
+        return name, name
+    past = [row for row in rows if row["from_ms"] <= at_ms]
+    now = [row for row in past if row["to_ms"] is None or at_ms < row["to_ms"]]
+    last = max(past, key=lambda row: row["from_ms"], default=None)
+    return (now[-1]["controller"] if now else None), (last["controller"] if last else None)
+
+
+def log_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
+    """Each label with its value, or with a tuple of values."""
+    cause = cause_of_log(run, stream, at_ms)
+    newest = run.watermarks(stream, at_ms)[-1:]
+    yield "cause", cause
+    yield "watermark", run.lower(stream, at_ms)
+    yield "made at", newest[0]["emitted_ms"] if newest else None
+    yield from set_by(run, stream, newest[0] if newest else None, at_ms)
+    yield from of_stream(run, stream, at_ms)
+    yield from holder_facts(run, stream, at_ms, cause)
+    yield from cycle_facts(run, stream, at_ms, cause)
+
+
+def set_by(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact]:
+    """The counted writers whose time is the lower bound of a watermark, and what has befallen them."""
+    if mark is not None:
+        names = sorted(name for name, time in mark["writers"].items() if time == mark["lower"])
+        yield "set by", tuple(names)
+        yield from state_facts(
+            "set by", [state_of(run.states_of(stream), run.writer_named(name), at_ms) for name in names]
+        )
+
+
+def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
+    """The notes that were refused, who has written, and what became of the stream."""
+    last = {row["writer"]: row for row in run.by_then("writer_marks", stream, at_ms)}
+    refused = sorted(name for name, row in last.items() if row["outcome"] != SUCCESS)
+    yield "refused", tuple(refused)
+    yield "refused as", tuple(last[name]["outcome"] for name in refused)
+    yield "sealed at", run.incident(stream, "seal", at_ms)
+    yield "deleted at", run.incident(stream, "delete", at_ms)
+    if not run.accepted(stream, at_ms) and run.incident(stream, "delete", at_ms) is None:
+        wrote = {row["writer"] for row in run.by_then("events", stream, at_ms)} | set(last)
+        yield "has written", tuple(sorted(wrote))
+
+
+def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
+    """Who holds the watermark, and all that is told of them."""
+    record, cycle, behind = run.on_record(stream, at_ms), run.last_cycle(stream, at_ms), run.behind(stream, at_ms)
+    if cause in ("lagging", "slowest"):
+        assert cycle is not None
+        holders = [name for name in behind if cause == "slowest" or name in cycle["lagging"]]
+        yield "holder", tuple(holders)
+        yield from state_facts(
+            "holder", [state_of(run.states_of(stream), run.writer_named(name), at_ms) for name in holders], until=True
+        )
+        yield "last noted", tuple(record[name]["time"] for name in holders)
+        yield "noted at", tuple(record[name]["noted_ms"] for name in holders)
+        lower = run.watermarks(stream, at_ms)[-1]["lower"]
+        others = [row["time"] for name, row in record.items() if name not in holders]
+        yield "others ahead by", min(others) - lower if others else None
+        yield "event arrives", tuple(arrives(run, stream, name, record[name], at_ms) for name in holders)
+        ahead = [run.clock_ahead_ms(name, at_ms) for name in holders]
+        yield "clock behind by", tuple(-each if each < 0 else None for each in ahead)
+    if cause == "lagging":
+        assert cycle is not None
+        since = cycle["behind_since_ms"] or {}
+        starts = [since.get(name) for name in holders]
+        yield "waited for since", tuple(starts)
+        yield "given up at", tuple(None if start is None else start + cycle["timeout_ms"] for start in starts)
+    if cause == "store":
+        assert cycle is not None
+        state = failed_store(run, stream, cycle)
+        assert state is not None
+        yield "holder", cycle["controller"] if state.state == "cut off" else store_named(cycle)
+        yield from state_facts("holder", [state], until=True)
+        yield "holder back at", state.ended_ms if state.ended_ms is not None and state.ended_ms <= at_ms else None
+    if cause == "controller":
+        now, last = owner(run, stream, at_ms)
+        party = now or last
+        state = None if party is None else state_of(run.states_of(stream), party, at_ms)
+        yield "holder", party
+        yield from state_facts("holder", [state], until=not run.recording.table("ownership").num_rows)
+        if state is not None and state.state == "cut off":
+            yield "cut off from", state.apart_from
+        over = [each.ended_ms for each in run.states_of(stream) if each.party == party and each.ended_ms is not None]
+        yield "holder back at", max((at for at in over if at <= at_ms), default=None) if state is None else None
+    if cause == "expected":
+        yield "expected until", expected_until(run, stream, at_ms)
+    if cause in ("controller", "store"):
+        yield "also behind", tuple(behind)
+
+
+def expected_until(run: Run, stream: str, at_ms: int) -> int | None:
+    """One timeout after the first of the last cycles in a row that waited for expected writers."""
+    first: Row | None = None
+    for row in run.by_then("cycles", stream, at_ms)[::-1]:
+        if row["cause"] != "expected writers" or (first is not None and row["controller"] != first["controller"]):
+            break
+        first = row
+    return None if first is None else first["at_ms"] + first["timeout_ms"]
+
+
+def parties_of_log(run: Run, stream: str, at_ms: int) -> tuple[str, ...]:
+    """Who holds the log, as one label beside another curve: its holders, or words for a cause without a party."""
+    return log_holders(run, stream, at_ms) or (WITHOUT_PARTY[cause_of_log(run, stream, at_ms)],)
+
+
+def log_holders(run: Run, stream: str, at_ms: int) -> tuple[str, ...]:
+    """The parties that hold the log; none for some causes."""
+    cause = cause_of_log(run, stream, at_ms)
+    holders = next((value for label, value in holder_facts(run, stream, at_ms, cause) if label == "holder"), None)
+    return (holders,) if isinstance(holders, str) else tuple(holders or ())
+
+
+def store_named(cycle: Row) -> str:
+    """The store that a failed cycle names."""
+    name = str(cycle["reason"]).removeprefix("cycle failed: ").removesuffix(" unavailable")
+    return "marks segment" if name == "no such marks segment" else name
+
+
+def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
+    """When the next cycle is due, what it can do, and who runs it."""
+    due_ms, cycle = next_cycle(run, stream, at_ms), run.last_cycle(stream, at_ms)
+    yield "next cycle", due_ms
+    now, last = owner(run, stream, at_ms)
+    party = now or last
+    state = None if party is None else state_of(run.states_of(stream), party, at_ms)
+    is_kept = cause != "deleted" and party is not None and (now is None or state is not None)
+    if cause == "period" and not is_kept:
+        yield "then at least", min(row["time"] for row in run.on_record(stream, at_ms).values())
+    if cause == "cycle failed":
+        assert cycle is not None
+        yield "reason", cycle["reason"]
+    if cause == "controller" or is_kept:
+        yield "bucket owner", now or "nobody"
+    if cause == "controller" or is_kept:
+        yield "controller", party
+        yield from state_facts("controller", [state])
+    ends = [due_ms]
+    if cause == "lagging" and cycle is not None:
+        ends += [start + cycle["timeout_ms"] for start in (cycle["behind_since_ms"] or {}).values()]
+    yield "run ends", run.end_ms if any(end is not None and end > run.end_ms for end in ends) else None
+
+
+def arrives(run: Run, stream: str, writer: str, mark: Row, at_ms: int) -> int | None:
+    """When the event is appended whose time the writer noted last, if that is later than the moment."""
+    rows = run.after("events", stream, mark["noted_ms"] - 1)
+    own = (row for row in rows if (row["writer"], row["event_time"]) == (run.writer_named(writer), mark["time"]))
+    first = next((row["append_ms"] for row in own), None)
+    return first if first is not None and first > at_ms else None
+
+
+def state_facts(label: str, states: Sequence[Befallen | None], *, until: bool = False) -> Iterator[Fact]:
+    """The facts about the states of some parties."""
+    yield f"{label} state", tuple(each and each.state for each in states)
+    yield f"{label} since", tuple(each and each.since_ms for each in states)
+    if until:
+        yield f"{label} until", tuple(each and each.until_ms for each in states)
+        apart = [name for each in states if each and each.state == "cut off" for name in each.apart_from]
+        yield "cut off from", tuple(dict.fromkeys(apart))
