@@ -189,7 +189,7 @@ def test_whole_quarters_of_an_hour_are_a_time_zone_and_no_other_distance_is() ->
     both = explain((job_of(source(0, **zone), source(1, **zone)),))
     assert [each.cause for each in both.candidates][:2] == ["delay larger than needed", "time zone"]
     local = "[1]:TableSourceScan()\n[2]:Calc(select=[LOCALTIMESTAMP() AS ts])\n[3]:WatermarkAssigner(rowtime=[ts])"
-    job = job_of(source(0, **zone), source(1, **zone))
+    job = job_of(source(0, delay_ms=2_000, **zone), source(1, delay_ms=2_000, **zone))
     declared = replace(job, plans=dict.fromkeys(job.tasks, local))
     assert answer(declared)[:2] == ("time zone", "candidates")  # the clock of whoever asks may be off as well
     other = {"behind_ms": 5 * 3_600_000 + 37 * 60_000}
