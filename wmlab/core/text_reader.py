@@ -1,6 +1,6 @@
-"""The reader of short notations and queries: a text is taken token by token, a mistake is reported at its character.
+"""The reader of short notations: a text is taken token by token, a mistake is reported at its character.
 
-A pattern for each token is all that these languages need.
+A pattern for each token is all that these notations need.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wmlab.core.errors import ModelError, WmlabError
+from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 
 _SHOWN: Final = 20
@@ -17,8 +17,6 @@ _SHOWN: Final = 20
 
 class TextReader:
     """What is left of a text; what matches `ignored` between tokens does not matter.
-
-    Errors call the text `noun`, and are of the class `error`.
 
     >>> reader = TextReader("wm(0, x)")
     >>> reader.take(r"wm\\(", "wm(")
@@ -36,12 +34,10 @@ class TextReader:
     To repair it: write the watermark there.
     """
 
-    def __init__(
-        self, text: str, *, ignored: str = r"\s*", noun: str = "text", error: type[WmlabError] = ModelError
-    ) -> None:
+    def __init__(self, text: str, *, ignored: str = r"\s*") -> None:
         if not isinstance(text, str):
-            raise error(f"{shown(text)} is not text.", remedy=f"write the {noun} as text.")
-        self._text, self._noun, self._error = text.rstrip(), noun, error
+            raise ModelError(f"{shown(text)} is not text.", remedy="write the text as text.")
+        self._text = text.rstrip()
         self._ignored = re.compile(ignored)
         self.index = 0
         self._skip()
@@ -54,10 +50,6 @@ class TextReader:
     def at_end(self) -> bool:
         """Whether all of the text is read."""
         return self.index == len(self._text)
-
-    def is_next(self, pattern: str) -> bool:
-        """Whether the next token matches."""
-        return re.compile(pattern).match(self._text, self.index) is not None
 
     def take_if(self, pattern: str) -> str | None:
         """The next token if it matches, else None, and nothing is read."""
@@ -81,12 +73,12 @@ class TextReader:
         """The whole number that comes next; raises the error at its first character."""
         return int(self.take(r"-?[0-9]+", expected))
 
-    def error(self, index: int, problem: str, remedy: str) -> WmlabError:
+    def error(self, index: int, problem: str, remedy: str) -> ModelError:
         """The error for what is wrong at a character of the text, with its line and a mark under it."""
         line_begin = self._text.rfind("\n", 0, index) + 1
         line = self._text[line_begin:].partition("\n")[0]
         number = self._text.count("\n", 0, index) + 1
         in_line = f" in line {number}" if "\n" in self._text.strip() else ""
-        where = f"Character {index - line_begin + 1}{in_line} of the {self._noun}"
+        where = f"Character {index - line_begin + 1}{in_line} of the text"
         mark = " " * (index - line_begin) + "^"
-        return self._error(f"{where} is wrong: {problem}.\n    {line}\n    {mark}", remedy=f"{remedy}.")
+        return ModelError(f"{where} is wrong: {problem}.\n    {line}\n    {mark}", remedy=f"{remedy}.")

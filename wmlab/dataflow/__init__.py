@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wmlab.dataflow.model.items import Watermark as Watermark
     from wmlab.dataflow.model.transform import AGAIN as AGAIN
     from wmlab.dataflow.recording import Dataflow as Dataflow
-    from wmlab.dataflow.recording import sql as sql
     from wmlab.dataflow.scenario.faults import AddPartition as AddPartition
     from wmlab.dataflow.scenario.faults import Disorder as Disorder
     from wmlab.dataflow.scenario.faults import FailCall as FailCall

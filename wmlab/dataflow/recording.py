@@ -22,8 +22,6 @@ from wmlab.dataflow.answers.sentences import failure_of
 from wmlab.dataflow.checks.steps import all_steps
 from wmlab.dataflow.run_measures import late_in, measures
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
-from wmlab.dataflow.scenario.query import vertices_of_query
-from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.simulate import readings_of, simulate
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
@@ -115,23 +113,3 @@ class Dataflow(DataflowScenario):
     record = record
     permutations = permutations
     ablate = ablate
-
-
-def sql(query: str, *sources: Source, name: str = "query", **settings: Any) -> Dataflow:
-    """The dataflow of a SQL query over `sources`; the query uses their names.
-
-    The query aggregates the rows in windows (`tumble`, `hop`), joins two streams, or selects from one. Its results are
-    in the sink "out". `settings` are further fields of `Dataflow`. Raises `ScenarioError`, which points at the
-    character, for any other query and for columns that are not there; and for a dataflow that cannot run.
-
-    >>> from wmlab.dataflow import Source, sql
-    >>> rows = Source("my_stream", columns=["time1"], rows=[[0], [4_000], [5_000]], times="time1", ends=True)
-    >>> sql("select window_end, count(*) from tumble(my_stream, descriptor(time1), 5 seconds) group by 1", rows)
-    Dataflow 'query' (design, none, 2 min)
-      my_stream: source (3 rows); key 0: time1
-      window: window of my_stream (count() over 5 s of time1); key 0: end
-      select: map of window (window_end = end, count); key 0: window_end
-      out: sink of select (results)
-    """
-    vertices, edges = vertices_of_query(query, sources)
-    return Dataflow(name, vertices=tuple(vertices), edges=tuple(edges), **settings)

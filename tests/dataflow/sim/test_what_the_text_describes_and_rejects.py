@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -59,6 +60,19 @@ def grouped(**fields: Any) -> Any:
     """Rows of two times, u being up to 90 before t; the window counts by u."""
     times = [flow.EventTime("t"), flow.EventTime("u", key=1, lag_ms=90)]
     return line(source("s", (), rows=PAIRS, columns=["t", "u"], times=times), count(by="u", **fields))
+
+
+def test_the_query_of_the_document_is_a_window_over_one_time_that_groups_by_another() -> None:
+    times = [flow.EventTime("time1"), flow.EventTime("time2", key=1)]
+    read = [(700 * n, 1_000 * (n // 4)) for n in range(20)]
+    my_stream = flow.Source("my_stream", columns=["time1", "time2"], rows=read, times=times, ends=True)
+    window = flow.Window("window", "5 s", column="time1", by=["time2"], aggregates={"count": "count()"})
+    names = {"window_start_inner": "start", "window_end_inner": "end", "time2": "time2", "count": "count"}
+    run = line(my_stream, window, flow.Map("select", select=names))
+    assert rows(run, "vertices", vertex="select")[0]["keys"] == [(0, "window_end_inner")]
+    counted = Counter((time1 // 5_000 * 5_000, time1 // 5_000 * 5_000 + 5_000, time2) for time1, time2 in read)
+    found = [tuple(row[name] for name in names) for row in results(run)]
+    assert sorted(found) == sorted((*group, number) for group, number in counted.items())
 
 
 def test_grouped_times_go_on_at_the_lowest_of_all_groups_that_are_held() -> None:
