@@ -86,7 +86,7 @@ def test_text_has_a_row_for_each_fact_in_aligned_columns() -> None:
 
 
 def test_two_moments_that_differ_never_look_the_same() -> None:
-    assert repr(Facts(LABELS, {"watermark": 25_240, "made at": 25_230})) == "watermark  25.24 s\nmade at    25.23 s"
+    assert repr(Facts(LABELS, {"watermark": 25_240, "made at": 25_230})) == "watermark  25.240 s\nmade at    25.230 s"
 
 
 def test_instants_say_their_day_and_zone_once() -> None:

@@ -119,8 +119,8 @@ class Facts(Mapping[str, Value]):
 
     def fill(self, template: str) -> str:
         """A template such as "The watermark waits for {holder}." with the values of its labels in words."""
-        times = self._times()
         names = [name for _, name, _, _ in Formatter().parse(template) if name]
+        times = self._times(names)
         return template.format_map({name: listed(self._texts(name, times), most=_NAMED) for name in names})
 
     def first_of(self, templates: Iterable[str]) -> str | None:
@@ -133,7 +133,7 @@ class Facts(Mapping[str, Value]):
 
     def rows(self) -> list[tuple[Label, list[str]]]:
         """Each label with its values in words; the first moment alone says its day and the zone."""
-        times = self._times()
+        times = self._times(self._values)
         texts = [self._texts(name, times) for name in self._values]
         once = iter(zone_once_in(text for each in texts for text in each))
         return [
@@ -152,13 +152,13 @@ class Facts(Mapping[str, Value]):
     def _repr_html_(self) -> str:
         return html_rows((label.name, texts, label.meaning) for label, texts in self.rows())
 
-    def _times(self) -> Mapping[int, str]:
-        """How the moments are written: all in tenths, or all in ms if two of them would look the same."""
+    def _times(self, names: Iterable[str]) -> Mapping[int, str]:
+        """How the moments of some labels are written: in tenths, or all in ms if two of them would look the same."""
         moments = {
             each
-            for name, value in self._values.items()
+            for name in names
             if self._labels[name].kind is Kind.MOMENT
-            for each in _each(value)
+            for each in _each(self._values[name])
             if isinstance(each, int)
         }
         clock_ms = next((time for time in (self._clock_ms, *moments) if is_instant([time])), None)

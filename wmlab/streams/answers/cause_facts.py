@@ -37,7 +37,7 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
         facts = _facts(cause, {**_own(cause), **of_log(cause.log)})
         own = OF_GROUP if cause.reader is None else OF_READER
         return facts, _said(facts, own[cause.kind], OF_LOG[cause.log.kind])
-    facts = _facts(cause, _beside(cause))
+    facts = _facts(cause, _with_others(cause))
     if cause.reader is None:
         return facts, _said(facts, OF_GROUP[cause.kind], OF_GROUP_NEXT)
     headlines = OF_READER if cause.kind in OF_READER and not _is_of_position(cause) else OF_GROUP
@@ -144,8 +144,8 @@ def _own(cause: Cause) -> Values:
     }
 
 
-def _beside(cause: Cause) -> Values:
-    """The same with what holds the curve, and beside it what holds those that come before it."""
+def _with_others(cause: Cause) -> Values:
+    """The same with what holds the curve, and what holds those that come before it."""
     position, log = cause.position, cause.log
     segments = cause.segments
     return {

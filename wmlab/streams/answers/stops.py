@@ -93,7 +93,7 @@ def stops_of(curves: Curves, end_ms: int) -> Iterator[tuple[Curve, Stop]]:
 
 
 def of_stops(curves: Curves, end_ms: int) -> dict[str, Value]:
-    """The longest stop of any curve; where that is not the log's, beside it the one of the log."""
+    """The longest stop of any curve; where that is not the log's, the one of the log as well."""
     stops = list(stops_of(curves, end_ms))
     if not stops:
         return {}

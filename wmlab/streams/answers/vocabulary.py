@@ -335,7 +335,7 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
         "{reader} has not polled yet.",
     ),
 }
-"""The headline about an upper bound, by whose it is; it has no second sentence. Its labels are upper bound, noted by,
+"""The headline about an upper bound, of the log, a group or a reader; it has no second sentence. Its labels are upper bound, noted by,
 group, reader, polled at, reader state, reader since, newest watermark."""
 OF_RUN: Final[Templates] = (
     "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
