@@ -74,8 +74,8 @@ def test_text_has_a_row_for_each_fact_in_aligned_columns() -> None:
     )
     assert repr(facts).splitlines() == [
         "watermark   2 min 7.9 s",
-        "holder      w1           w2",
-        "last noted  2 min 7.9 s  –",
+        "holder      w1            w2",
+        "last noted  2 min 7.9 s   –",
         "held for    2 min 48.2 s",
         "cycles      1 200",
         "unread      0 bytes",

@@ -283,7 +283,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
 }
 """The headline about the watermark in the log, by its cause."""
 OF_LOG_NEXT: Final[Templates] = (
-    "{silent writer} sends nothing, but goes on noting times.",
+    "Writer {silent writer} sends nothing, but goes on noting times.",
     "The last note was refused of {refused}.",
     "At {moment} the watermark is {watermark}, made at {made at}.",
     "At {moment} there is no watermark.",
@@ -291,15 +291,15 @@ OF_LOG_NEXT: Final[Templates] = (
 """The second sentence about the watermark in the log."""
 OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.NEWEST: ("The position of {group} has passed the cut of the newest watermark.",),
-    CauseKind.NOT_STARTED: ("{group} has published no position yet.",),
+    CauseKind.NOT_STARTED: ("Group {group} has published no position yet.",),
     CauseKind.READER: (
         "The bound at the position of {group} waits for {holder}, {holder state} since {holder since}.",
         "The bound at the position of {group} waits for {holder}.",
         "The bound at the position of {group} waits for a reader.",
     ),
     CauseKind.ASSIGNMENT: ("Nobody reads segment {segment} up to the next cut.",),
-    CauseKind.UNREAD: ("{group} has not read up to the next cut.",),
-    CauseKind.PUBLICATION: ("{group} has read up to the next cut, and not published that.",),
+    CauseKind.UNREAD: ("Group {group} has not read up to the next cut.",),
+    CauseKind.PUBLICATION: ("Group {group} has read up to the next cut, and not published that.",),
 }
 """The headline about the bound at the position of a group, by its cause; before any watermark that of the log."""
 OF_GROUP_NEXT: Final[Templates] = (
@@ -308,18 +308,18 @@ OF_GROUP_NEXT: Final[Templates] = (
 )
 """The second sentence about a group; for the cause newest it is the headline about the log."""
 OF_READER: Final[Mapping[CauseKind, Templates]] = {
-    CauseKind.NEWEST: ("{reader} saw the newest watermark at its last poll.",),
-    CauseKind.NOT_STARTED: ("{reader} has not polled yet.",),
-    CauseKind.READER: ("{reader} has been {reader state} since {reader since}.",),
+    CauseKind.NEWEST: ("Reader {reader} saw the newest watermark at its last poll.",),
+    CauseKind.NOT_STARTED: ("Reader {reader} has not polled yet.",),
+    CauseKind.READER: ("Reader {reader} has been {reader state} since {reader since}.",),
     CauseKind.STORE: ("The {holder} has been {holder state} since {holder since}.",),
-    CauseKind.NEXT_LOOK: ("{reader} has not polled since the position of {group} passed a newer watermark.",),
-    CauseKind.OTHER_POSITION: ("{reader} saw another bound than that at the position of {group}.",),
+    CauseKind.NEXT_LOOK: ("Reader {reader} has not polled since the position of {group} passed a newer watermark.",),
+    CauseKind.OTHER_POSITION: ("Reader {reader} saw another bound than that at the position of {group}.",),
 }
 """The headline about the bound that a reader saw, by its cause; that of the group if what holds the group is the cause
 and it is not newest, and before any watermark that of the log."""
 OF_READER_NEXT: Final[Templates] = (
-    "{reader} saw {saw} at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
-    "{reader} saw no lower bound at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
+    "Reader {reader} saw {saw} at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
+    "Reader {reader} saw no lower bound at {polled at}, and the newest watermark at {moment} is {newest watermark}.",
     "At {moment} the newest watermark is {newest watermark}.",
 )
 """The second sentence about a reader; for the cause newest it is the headline about the log."""
@@ -330,13 +330,15 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
         "No watermark is ahead of the position of {group}.",
     ),
     "reader": (
-        "{reader} saw the upper bound {upper bound} at {polled at}.",
-        "{reader} saw no upper bound at {polled at}.",
-        "{reader} has not polled yet.",
+        "Reader {reader} saw the upper bound {upper bound} at {polled at}.",
+        "Reader {reader} saw no upper bound at {polled at}.",
+        "Reader {reader} has not polled yet.",
     ),
 }
-"""The headline about an upper bound, of the log, a group or a reader; it has no second sentence. Its labels are upper bound, noted by,
-group, reader, polled at, reader state, reader since, newest watermark."""
+"""The headline about an upper bound of the log, a group or a reader; it has no second sentence.
+
+Its labels are upper bound, noted by, group, reader, polled at, reader state, reader since, newest watermark.
+"""
 OF_RUN: Final[Templates] = (
     "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
     "{curve} stood still for {longest stop}, held by {held by}.",
