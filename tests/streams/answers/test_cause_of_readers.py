@@ -31,7 +31,7 @@ def slow() -> Recording:
 
 def test_a_segment_that_is_not_read_yet_holds_the_reader(slow: Recording) -> None:
     explained = at(slow, 5_000)
-    assert explained.headline == "r has not read up to the next cut."
+    assert explained.headline == "Group r has not read up to the next cut."
     facts = {"saw": 89, "at position": 89, "newest watermark": 1_688, "read by": ("r-0", "r-1")}
     assert {label: explained.facts[label] for label in facts} == facts
     assert (explained.facts["segment"], explained.facts["bytes left"]) == (("0@0", "1@0"), (2_052, 1_188))
@@ -121,7 +121,7 @@ def test_a_group_that_has_passed_the_cut_waits_for_the_next_look_of_its_reader()
     positions = [position(40, 1, 1_500), position(250, 2, 2_400)]
     explained = at(logged(positions, window(10, 2_300)), 2_500)
     assert explained.cause.kind is CauseKind.NEXT_LOOK
-    assert explained.headline == "r-0 has not polled since the position of r passed a newer watermark."
+    assert explained.headline == "Reader r-0 has not polled since the position of r passed a newer watermark."
     assert (explained.facts["saw"], explained.facts["polled at"], explained.facts["at position"]) == (10, 2_300, 20)
     looked = at(logged(positions, window(10, 2_300), window(10, 2_450)), 2_500)
     assert looked.cause.kind is CauseKind.OTHER_POSITION

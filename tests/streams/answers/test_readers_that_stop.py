@@ -86,7 +86,7 @@ def test_who_takes_a_segment_over_is_named_with_the_dead_owner() -> None:
 
 def test_a_reader_or_group_that_is_not_there_yet_has_its_moment() -> None:
     run = record(script.AddReader(at_ms="20 s", reader="r-2"))
-    assert run.explain("10 s", reader="r-2").headline == "r-2 has not polled yet."
+    assert run.explain("10 s", reader="r-2").headline == "Reader r-2 has not polled yet."
     assert run.explain("10 s", reader="r-2").facts["starts at"] == 20_000
     assert "starts at" not in run.explain("30 s", reader="r-2").facts
     late = record(readers=ReaderGroup("r", starts_ms="20 s"))
