@@ -390,7 +390,7 @@ def test_over_the_run_the_one_that_held_longest_is_named(run: Recording) -> None
     """Partition 1 of a held up to the 140 ms of b, and then b up to the 390 ms of partition 0."""
     held = run.explain()
     assert re.search(r"held longest by partition 0 of a \(idle\), for 8[12]\d ms\.", held.sentence)
-    slow = next(straggler for straggler in held if (straggler.who, straggler.why) == ("partition 1 of a", "slow"))
+    slow = next(holder for holder in held if (holder.who, holder.why) == ("partition 1 of a", "slow"))
     assert 290 <= slow.held_ms <= 370
 
 
