@@ -66,7 +66,7 @@ spark = wm.spark_session()
             Entry("wm.chart.moment", "wm.chart.moment(recording, 36_000)"),
             Entry("wm.chart.writer_marks", "wm.chart.writer_marks(recording)"),
             Entry("wm.chart.watermark_cycles", "wm.chart.watermark_cycles(recording)"),
-            Entry("wm.chart.holder_costs", "wm.chart.holder_costs(recording.explain())"),
+            Entry("wm.chart.holders", "wm.chart.holders(recording.explain())"),
             Entry("wm.chart.event_vs_arrival", "wm.chart.event_vs_arrival(recording)"),
             Entry("wm.chart.lag", "wm.chart.lag(recording)"),
             Entry("wm.chart.lag_distribution", "wm.chart.lag_distribution(recording)"),

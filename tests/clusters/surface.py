@@ -141,7 +141,7 @@ def _of_charts(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     messages = run.spark(spark, "messages")
     yield "chart.message_diagram", _drawn(wm.chart.message_diagram(messages, around_ms=5_000))
     holders = pa.Table.from_pandas(run.explain().to_pandas(), preserve_index=False)
-    yield "chart.holder_costs", _drawn(wm.chart.holder_costs(spark.createDataFrame(holders)))
+    yield "chart.holders", _drawn(wm.chart.holders(spark.createDataFrame(holders)))
     replayed = run.replay(spark, {"1 s": {"timeout_ms": 1_000}, "60 s": {"timeout_ms": 60_000}})
     yield "chart.replay", _drawn(wm.chart.replay(replayed, run))
     runs = SCENARIO.sweep(spark, seeds=range(2), timeout_ms=[1_000, 5_000])

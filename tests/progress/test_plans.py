@@ -72,8 +72,7 @@ def test_a_worker_that_stands_still_is_named_with_what_it_holds() -> None:
     text = f"{lacks}, which stands still until {clock_words(6_000)}. "
     assert text in run.explain(at_ms=5_000).sentence
     assert "worker" not in run.explain(at_ms=stuck["arrived_ms"]).sentence
-    assert run.explain().stragglers[0].why == "a gap, behind which buffers wait"
-    assert text.removesuffix(". ") + "; " in run.explain().sentence
+    assert "a gap, behind which buffers wait" in {holder.why for holder in run.explain()}
 
 
 def test_a_silent_origin_is_named_although_it_never_sent() -> None:
@@ -91,7 +90,7 @@ def test_before_anything_has_come_an_operator_waits_for_all_its_origins() -> Non
     silent = scenario(queries=[query(source("a"))], script=[SilenceSource("a")]).record()
     sentence = "The global watermark of q at build is unknown: a (origin 1) has sent nothing and is silent from 0 s on."
     assert silent.explain(at_ms=9_000).sentence == f"{sentence} No buffer waits behind it."
-    assert silent.explain().sentence.startswith("Over 10.0 s q had no global watermark, for 10.0 s: a.")
+    assert silent.explain().sentence.startswith("The global watermark of q was held longest by a (it had sent nothing")
     early = scenario().record().explain(at_ms="0 s")
     assert (early.watermark, early.since_ms, early.emitters) == (None, None, ("a", "b"))
     bare = ProgressRecording.from_tables({"buffers": silent.table("buffers")}, name="bare")
@@ -141,26 +140,26 @@ def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name() -> None:
         diagram.replace(rules="drawn")
 
 
-def test_who_held_a_run_is_told_with_its_price() -> None:
+def test_who_held_a_run_longest_is_told() -> None:
     held = LOST.record().explain()
     first = next(iter(held))
     assert (first.who, first.why) == ("a", "a gap, behind which buffers wait")
-    assert first.held_ms > 8_000
-    assert 3_500 < first.cost_ms < 5_500
-    assert held.sentence.startswith("Over 10.1 s ")
-    assert "the global watermark of q was held back most by a" in held.sentence
-    assert "At 10.1 s a (origin 1) lacks sequence 20, which was lost at " in held.sentence
+    assert 8_000 < first.held_ms < held.run_ms
+    assert held.headline.startswith(
+        "The global watermark of q was held longest by a (a gap, behind which buffers wait)"
+    )
+    assert held.facts["held for"] == first.held_ms
+    assert len({(holder.who, holder.why) for holder in held}) == len(held)
 
 
 def test_over_the_run_an_operator_that_waits_is_no_holder_but_what_it_waits_for() -> None:
     run = wm.progress.PlanScenario.load("progress_meetings").record()
     answer = run.explain()
-    first = answer.stragglers[0]
+    first = answer.holders[0]
     assert (first.who, first.why) == ("cars", "a gap, behind which buffers wait")
-    assert answer.sentence.startswith("Over 10.2 s the global watermark of meetings was held back most by cars (a gap")
+    assert answer.sentence.startswith("The global watermark of meetings was held longest by cars (a gap")
     (cars,) = run.explain(at_ms="10 s").upstream
     assert "cars (origin 2) lacks sequence 60, which was lost at 5.6 s and never comes" in cars.sentence
-    assert "cars (origin 2) lacks sequence 60, which was lost at 5.6 s and never comes" in answer.sentence
     last_ms = max(row["arrived_ms"] for row in run.table("buffers").to_pylist())
     assert answer.run_ms == last_ms > 10_000, "the workers finish after the sources have ended"
 
@@ -187,7 +186,7 @@ def test_the_run_names_first_the_source_of_the_fault_without_which_the_mean_lag_
     assert with_fault is not None
     assert without is not None
     assert with_fault - without > 100, fault
-    assert run.explain().stragglers[0].who == fault.source, (fault, with_fault, without, run.explain().sentence)
+    assert run.explain().holders[0].who == fault.source, (fault, with_fault, without, run.explain().sentence)
 
 
 def test_origins_behind_a_renumbering_are_named() -> None:
@@ -206,7 +205,7 @@ def test_a_join_that_feeds_windows_is_an_origin_and_what_holds_it_is_explained()
     assert f"build (origin 3) has sent nothing after sequence {found.origins[0].sequence - 1}" in found.sentence
     assert "b (origin 2) lacks sequence 60, which was lost at" in found.sentence
     assert run.explain(at_ms=9_000, operator="build") == join
-    assert (run.explain().stragglers[0].who, run.explain().stragglers[0].why) == (
+    assert (run.explain().holders[0].who, run.explain().holders[0].why) == (
         "b",
         "a gap, behind which buffers wait",
     )
@@ -257,11 +256,10 @@ def test_a_recording_of_buffers_alone_is_explained_too(plan: Query) -> None:
     bare = ProgressRecording.from_tables({"buffers": run.table("buffers")}, name="bare")
     assert bare.explain(at_ms=9_000).origins == run.explain(at_ms=9_000).origins
     # A log begins with the first buffer; the run has the time before it as well.
-    known = {(held.who, held.why, held.against): held for held in run.explain()}
+    known = {(held.who, held.why): held for held in run.explain()}
     assert next((held.who, held.why) for held in bare.explain()) == ("a", "a gap, behind which buffers wait")
     for held in bare.explain():
-        of_run = known[held.who, held.why, held.against]
-        assert held.worst_ms == of_run.worst_ms
+        of_run = known[held.who, held.why]
         assert 0 <= of_run.held_ms - held.held_ms <= run.explain().run_ms - bare.explain().run_ms
 
 

@@ -29,7 +29,7 @@ from wmlab.core.errors import RecordingError, ScenarioError, UnknownNameError, W
 from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.storage import Manifest, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
-from wmlab.core.words import as_sentence, grouped, is_instant, listed, moment, shown
+from wmlab.core.words import grouped, is_instant, listed, moment, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -297,9 +297,9 @@ def of_one_kind(recordings: Iterable[object], *, remedy: str) -> type[Recording]
 
 
 def never_happened(recording: Recording, stream: str) -> list[str]:
-    """What the script of a run asked for in vain, by its incidents: a sentence each, with the reason."""
+    """Whom an act of the script of a run never befell, by its incidents, with the reason: "count (...)"."""
     return [
-        as_sentence(f"{NEVER_HAPPENED} to {row['target']} ({row['detail']})")
+        f"{row['target']} ({row['detail']})"
         for row in recording.table("incidents").to_pylist()
         if row["stream"] == stream and NEVER_HAPPENED in (row["kind"], row.get("outcome"))
     ]

@@ -9,19 +9,19 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from wmlab.core.answers import Against, Answer, Straggler, Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Answer
 from wmlab.core.errors import RecordingError
+from wmlab.core.holders import Holders, Stretch, holders_over
 from wmlab.core.recording import Recording, moment_of_run, never_happened, planned_span, the_only
 from wmlab.core.words import clock_words, counted, listed
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import (
     BlockingOrigin,
-    OriginProgress,
     ProgressRules,
     ProgressTracker,
     blocking,
@@ -125,29 +125,12 @@ def _delay_ms(scenario: ProgressScenario | None, target: str) -> int | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    """What holds the watermark of an operator: an origin of it, or of an operator that has nothing more to give.
-
-    `by_ms` is by how much the watermark would be higher without it, None if nothing says so.
-    """
-
-    operator: str
-    origin: int
-    why: str
-    by_ms: int | None
-
-
 class _QueryWalk:
-    """The trackers of an operator of a query and of all operators before it, buffer by buffer.
-
-    Without its origin an operator would be as far as the next one, or as the buffers that wait behind the gap.
-    """
+    """The trackers of an operator of a query and of all operators before it, buffer by buffer."""
 
     def __init__(self, of_query: _RecordedQuery, operator: str) -> None:
         self._query, self._operator = of_query, operator
         self._trackers: dict[str, ProgressTracker] = {}
-        self._behind_gap: dict[tuple[str, int], tuple[int, int, int | None]] = {}
         operators = [operator]
         for name in operators:
             origins = of_query.origins(name)
@@ -155,7 +138,7 @@ class _QueryWalk:
             before = [of_query.emitters[origin] for origin in origins if origin in of_query.emitters]
             operators += [other for other in before if of_query.is_operator(other) and other not in operators]
 
-    def stretches(self, begin_ms: int, end_ms: int) -> Iterator[tuple[Stretch, _Hold]]:
+    def stretches(self, begin_ms: int, end_ms: int) -> Iterator[Stretch]:
         """What holds the watermark between each arrival and the next."""
         rows = [row for row in self._query.buffers if row["operator"] in self._trackers]
         from_ms = begin_ms
@@ -167,58 +150,20 @@ class _QueryWalk:
         if end_ms > from_ms:
             yield from self._stretches(from_ms, end_ms)
 
-    def _stretches(self, from_ms: int, to_ms: int) -> Iterator[tuple[Stretch, _Hold]]:
-        holds = list(self._holds(self._operator, None))
-        against: Against = "the others" if self._trackers[self._operator].watermark is not None else "no bound"
-        for hold in holds:
-            who = self._query.emitters.get(hold.origin, _UNHEARD)
-            yield Stretch((who,), hold.why, from_ms, to_ms, hold.by_ms, len(holds), against), hold
+    def _stretches(self, from_ms: int, to_ms: int) -> Iterator[Stretch]:
+        for who, why in dict.fromkeys(self._holders(self._operator)):
+            yield Stretch(who, why, from_ms, to_ms)
 
-    def _holds(self, operator: str, at_most_ms: int | None) -> Iterator[_Hold]:
+    def _holders(self, operator: str) -> Iterator[tuple[str, str]]:
+        """Who holds the watermark of an operator, and why; for an operator that has nothing more, what holds that."""
         tracker = self._trackers[operator]
         local = {origin: progress.local for origin, progress in tracker.origins.items()}
-        ahead = [at_most_ms]
-        if tracker.watermark is not None:
-            ahead += [value - tracker.watermark for value in local.values() if value not in (None, tracker.watermark)]
-        lead_ms = min((by_ms for by_ms in ahead if by_ms is not None), default=None)
         for origin in blocking(local, tracker.watermark):
-            progress, emitter = tracker.origins[origin], self._query.emitters.get(origin)
+            progress, emitter = tracker.origins[origin], self._query.emitters.get(origin, _UNHEARD)
             if not progress.beyond and emitter in self._trackers:
-                yield from self._holds(emitter, lead_ms)
-                continue
-            why = _GAP if progress.beyond else _SILENT if progress.local is None else _SLOWEST
-            reach = self._reach(operator, origin, progress) if progress.beyond else None
-            by_ms = lead_ms
-            if reach is not None and tracker.watermark is not None:
-                by_ms = min(reach - tracker.watermark, reach - tracker.watermark if lead_ms is None else lead_ms)
-            yield _Hold(operator, origin, why, by_ms)
-
-    def _reach(self, operator: str, origin: int, progress: OriginProgress) -> int | None:
-        """The largest watermark of the buffers behind the first gap of an origin, up to the next gap; None: none."""
-        prefix, sequence, reach = self._behind_gap.get((operator, origin), (-1, 0, None))
-        if prefix != progress.prefix:
-            prefix, sequence, reach = progress.prefix, progress.prefix + 1, None
-        while (following := progress.beyond.get(sequence + 1)) is not None and following.done:
-            sequence += 1
-            reach = following.watermark if reach is None else max(reach, following.watermark)
-        self._behind_gap[operator, origin] = prefix, sequence, reach
-        return reach
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PlanStragglers(Stragglers):
-    """The holders of the global watermark of a query over a run, the most expensive first."""
-
-    def _alone(self) -> str:
-        """Where no cost is known, who held it for longest."""
-        known = [entry for entry in self.stragglers if entry.against != "no bound"]
-        if not known:
-            return super(PlanStragglers, self)._alone()
-        longest = max(known, key=lambda entry: entry.held_ms)
-        return (
-            f"the {self.bound} of {self.stream} was held longest by {longest.who} ({longest.why}): for "
-            f"{self._ms(longest.held_ms)}."
-        )
+                yield from self._holders(emitter)
+            else:
+                yield emitter, _GAP if progress.beyond else _SILENT if progress.local is None else _SLOWEST
 
 
 def operator_of(
@@ -325,7 +270,7 @@ def explain_plan(
     reader: str | None = None,
     stream: str | None = None,
     operator: str | None = None,
-) -> ProgressExplanation | Stragglers:
+) -> ProgressExplanation | Holders:
     """Explain what holds the global watermark of a query at `at_ms` (processing time), or what held it over the run.
 
     It is the watermark at `operator`, by default the build of the last windows or, without windows, the sink. `stream`
@@ -343,45 +288,18 @@ def explain_plan(
         return _explained_at(of_query, operator, at_ms)
     begin_ms, end_ms = planned_span(recording) or (min(of_query.moments, default=0), 0)
     end_ms = max([end_ms, *of_query.moments])
-    holds = list(_QueryWalk(of_query, operator).stretches(begin_ms, end_ms))
-    answer = stragglers_from(
-        [stretch for stretch, _ in holds],
+    rules = of_query.rules
+    is_literal = rules is not None and (rules.complete, rules.chunk_base) == ("literal", 0)
+    return holders_over(
+        _QueryWalk(of_query, operator).stretches(begin_ms, end_ms),
         stream=of_query.name,
-        run_ms=end_ms - begin_ms,
-        bound="global watermark",
-        kind=PlanStragglers,
+        span=(begin_ms, end_ms),
+        bound=f"global watermark of {of_query.name}",
+        also={
+            "complete when": MEANING["literal"] if is_literal else None,
+            "never happened": tuple(never_happened(recording, of_query.name)),
+        },
     )
-    first = [(stretch, hold) for stretch, hold in holds if answer.stragglers and _is_of(stretch, answer.stragglers[0])]
-    in_vain = never_happened(recording, of_query.name)
-    return replace(answer, notes=(*_fault_note(of_query, first), *_literal_note(of_query.rules), *in_vain))
-
-
-def _is_of(stretch: Stretch, entry: Straggler) -> bool:
-    return (stretch.who, stretch.why) == ((entry.who,), entry.why)
-
-
-def _fault_note(of_query: _RecordedQuery, holds: Sequence[tuple[Stretch, _Hold]]) -> list[str]:
-    """What one holder lacked in its longest stretch, if the script did something to that.
-
-    It is asked at the end of the stretch, and in the middle: a worker may go on before its buffer has come.
-    """
-    longest: tuple[int, int, _Hold] | None = None
-    begin_ms = 0
-    for number, (stretch, hold) in enumerate(holds):
-        if not number or holds[number - 1][0].to_ms != stretch.from_ms:
-            begin_ms = stretch.from_ms
-        if longest is None or stretch.to_ms - begin_ms > longest[1] - longest[0]:
-            longest = begin_ms, stretch.to_ms, hold
-    if longest is None:
-        return []
-    begin_ms, end_ms, hold = longest
-    for at_ms in (end_ms - 1, (begin_ms + end_ms) // 2):
-        answer = _explained_at(of_query, hold.operator, at_ms)
-        for cause, name, fault in zip(answer.origins, answer.emitters, answer.faults, strict=True):
-            if cause.origin == hold.origin and fault is not None:
-                lacks = f"{name} (origin {cause.origin}) {cause.lack}{fault}"
-                return [f"At {clock_words(at_ms)} {lacks}; {_waiting(cause.waiting)}."]
-    return []
 
 
 def _waiting(buffers: int) -> str:
@@ -422,13 +340,6 @@ def _explained_at(of_query: _RecordedQuery, operator: str, at_ms: int) -> Progre
         upstream=upstream,
         sentence=" ".join([sentence, *(explanation.sentence for explanation in upstream)]),
     )
-
-
-def _literal_note(rules: ProgressRules | None) -> list[str]:
-    """What the literal rule does to chunks that are numbered from 0."""
-    if rules is None or (rules.complete, rules.chunk_base) != ("literal", 0):
-        return []
-    return [f"By the rule 'literal' a sequence is complete when {MEANING['literal']}."]
 
 
 def blocking_origins_at(

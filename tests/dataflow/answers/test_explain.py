@@ -304,9 +304,9 @@ def test_a_window_waits_where_its_rows_are() -> None:
     assert (late.cause, late.instance) == ("came out", 1)
     assert "came out of w[0] at 282 ms with 3 results and of w[1] at 60" in late.sentence
     longest = run.explain()
-    assert longest.bound == "lowest watermark at w"
-    assert (longest.stragglers[0].who, longest.stragglers[0].why) == ("w[1]", "stalled")
-    assert "was held back most by w[1], which stood still from 250 ms to 600 ms: for 3" in longest.sentence
+    assert longest.facts["bound"] == "lowest watermark at w"
+    (stalled,) = (holder for holder in longest if holder.why == "stalled")
+    assert (stalled.who, stalled.held_ms // 10) == ("w[1]", 35)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -386,14 +386,11 @@ def test_idleness_does_not_help_a_join_and_its_state_grows_to_the_limit() -> Non
     assert "join has reached its limit of 60 rows." in after.sentence
 
 
-def test_over_the_run_the_holder_that_cost_most_is_named_and_the_one_that_held_longest(run: Recording) -> None:
+def test_over_the_run_the_one_that_held_longest_is_named(run: Recording) -> None:
     """Partition 1 of a held up to the 140 ms of b, and then b up to the 390 ms of partition 0."""
     held = run.explain()
-    assert re.search(r"held back most by partition 0 of b \(slow\): for 2[67]\d ms in all, which cost ", held.sentence)
-    assert "; next partition 1 of a (slow, " in held.sentence
-    longest = r"It was held longest by partition 0 of a \(idle\): for 8[12]\d ms, at an unknown cost\."
-    assert re.search(longest, held.sentence)
-    slow = next(straggler for straggler in held if (straggler.who, straggler.why) == ("partition 1 of a", "slow"))
+    assert re.search(r"held longest by partition 0 of a \(idle\), for 8[12]\d ms\.", held.sentence)
+    slow = next(holder for holder in held if (holder.who, holder.why) == ("partition 1 of a", "slow"))
     assert 290 <= slow.held_ms <= 370
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.core.charts.layers import Points, check_chart, layers_of, points, stretches
 from tests.streams.charts.recordings import BORN_1, CHARTS, frame, recording
-from tests.streams.charts.test_holder_costs import RUN
+from tests.streams.charts.test_holders import RUN
 from tests.streams.charts.test_message_diagram import TALK
 from tests.streams.sim.worlds import scenario
 from wmlab.core import schemas
@@ -39,7 +39,7 @@ DRAWN: dict[str, Callable[..., Chart]] = {
     **{chart.__name__: partial(chart, recording()) for chart in CHARTS},
     "time_bounds": partial(view.time_bounds, frame([0, 1_000, None])),
     "message_diagram": partial(message_diagram, TALK, around_ms=30_000),
-    "holder_costs": partial(view.holder_costs, RUN),
+    "holders": partial(view.holders, RUN),
 }
 OF_A_STREAM = [chart for chart in CHARTS if chart is not view.bucket_ownership]
 
@@ -77,7 +77,7 @@ def test_a_title_replaces_the_question(draw: Callable[..., Chart]) -> None:
     assert draw(title="A <title>").scene.title == "A <title>"
 
 
-@pytest.mark.parametrize("draw", [view.time_bounds, view.holder_costs])
+@pytest.mark.parametrize("draw", [view.time_bounds, view.holders])
 def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
     with pytest.raises(ChartError, match=r"cannot be drawn from a StreamRecording(?s:.*)Pass a table"):
         draw(recording())
@@ -357,7 +357,7 @@ OF_A_RECORDING = [*CHARTS, view.lineage, view.topology]
 OF_A_TABLE: list[Callable[..., Any]] = [
     view.time_bounds,
     view.message_diagram,
-    view.holder_costs,
+    view.holders,
     partial(view.sweep, by="timeout_ms"),
     view.replay,
 ]

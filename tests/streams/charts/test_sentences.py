@@ -22,7 +22,7 @@ DRAWN: dict[str, Callable[[], Chart]] = {
     "age of an event": lambda: charts.event_vs_arrival(everything(), stream="orders"),
     "alignment": lambda: charts.alignment(everything(), by="reader"),
     "cycles": lambda: charts.watermark_cycles(everything(), stream="orders"),
-    "costs": lambda: charts.holder_costs(everything().explain(stream="orders")),
+    "holders": lambda: charts.holders(everything().explain(stream="orders")),
     "generations": lambda: charts.generations(everything(), stream="orders"),
     "key space": lambda: charts.key_space(everything(), stream="orders"),
     "lag": lambda: charts.lag(everything(), stream="orders"),
@@ -67,7 +67,7 @@ def test_a_docstring_an_error_and_a_label_are_none(code: str) -> None:
     assert list(sentences(ast.parse(code))) == []
 
 
-@pytest.mark.parametrize("name", sorted({*DRAWN} - {"costs", "moment"}))
+@pytest.mark.parametrize("name", sorted({*DRAWN} - {"moment"}))
 def test_a_chart_has_one_short_headline_and_its_facts(name: str) -> None:
     chart = DRAWN[name]()
     assert chart.scene.subtitle == chart.sentence

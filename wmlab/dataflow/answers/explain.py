@@ -13,9 +13,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.answers import Stragglers
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
+from wmlab.core.facts import Value
+from wmlab.core.holders import Holders, holders_over
 from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.core.words import joined
@@ -25,7 +26,7 @@ from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.search import Search, unique_holders
 from wmlab.dataflow.answers.sentences import failure_sentence, watermark_sentences
 from wmlab.dataflow.answers.state import held_state
-from wmlab.dataflow.answers.stragglers import Span, vertex_stragglers
+from wmlab.dataflow.answers.stragglers import MEANINGS, stretches_of
 from wmlab.dataflow.answers.values import Drops, Explanation
 from wmlab.dataflow.model.join import LEFT, RIGHT, START
 
@@ -44,7 +45,7 @@ def explain(
     window: int | tuple[int, int] | None = None,
     reader: str | None = None,
     stream: str | None = None,
-) -> Explanation | Stragglers:
+) -> Explanation | Holders:
     """Explain why a vertex or a window of a dataflow waits; without `at_ms` and `window`, what held the vertex.
 
     `vertex` is by default the last one that waits for watermarks, or else the sink; `key` is by default its own key, or
@@ -71,9 +72,7 @@ def explain(
     name = vertex if vertex is not None else run.last_waiting
     run.vertex(name)
     if at_ms is None:
-        stragglers, apart = stragglers_at(run, name, key, instance), _times_apart(run, name, until_ms)
-        notes = (*stragglers.notes, *filter(None, [apart]), *never_happened(recording, run.stream))
-        return replace(stragglers, notes=notes)
+        return holders_at(run, name, key, instance, never_happened(recording, run.stream))
     answer = explain_vertex(Search(run, at_ms), name, key, instance)
     return replace(answer, sentence=joined(answer.sentence, _times_apart(run, name, at_ms)))
 
@@ -232,11 +231,27 @@ def _moments_of(run: DataflowRun) -> list[int]:
     return [begun, *sorted(at_ms for at_ms in moments if at_ms is not None and begun < at_ms < end_ms), end_ms]
 
 
-def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int | None) -> Stragglers:
-    """The holders of the watermark of `vertex` from the first execution to the end, the most expensive first."""
-    spans = [
-        Span(from_ms, to_ms, cause_at(Search(run, from_ms), vertex, key, instance))
+def holders_at(
+    run: DataflowRun, vertex: str, key: int | None, instance: int | None, in_vain: Sequence[str] = ()
+) -> Holders:
+    """The holders of the watermark of `vertex` from the first execution to the end, and what never happened."""
+    stretches = [
+        stretch
         for from_ms, to_ms in pairwise(_moments_of(run))
+        for stretch in stretches_of(cause_at(Search(run, from_ms), vertex, key, instance), from_ms, to_ms)
     ]
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
-    return vertex_stragglers(run, spans, f"{lowest}watermark at {run.instance_name(vertex, instance)}")
+    also: dict[str, Value] = {
+        "inputs apart": vertex if _times_apart(run, vertex, run.end_ms) else None,
+        "never happened": tuple(in_vain),
+    }
+    if run.end is not None and run.end.is_failure:
+        also |= {"failed at": run.end.at_ms, "failure": run.end.reason.rstrip(".") or None}
+    return holders_over(
+        stretches,
+        stream=run.stream,
+        span=run.clock_ms(),
+        bound=f"{lowest}watermark at {run.instance_name(vertex, instance)}",
+        also=also,
+        meanings=MEANINGS,
+    )

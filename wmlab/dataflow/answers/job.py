@@ -20,15 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple
-
-import pyarrow as pa
+from typing import Any, Literal, NamedTuple
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.simulation import Fixed
 from wmlab.dataflow.model.items import MAX, MIN, Item
 from wmlab.dataflow.model.source import EventTimeMapper, SourcePartition
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
@@ -42,15 +39,12 @@ from wmlab.dataflow.scenario.faults import (
     Stall,
     SwallowAll,
 )
-from wmlab.dataflow.scenario.vertices import AsyncMap
 from wmlab.dataflow.sim import job as sim
 from wmlab.dataflow.sim.instance import ProcessorInstance, described
 from wmlab.dataflow.sim.source_instance import SourceInstance
 from wmlab.dataflow.simulate import Readings, readings_of, simulate
 
 FaultKind = Literal["stalled", "slowed", "silenced", "delayed", "disordered", "swallowed"]
-_ROOM: Final = 10_000_000
-"""The room of a queue in a run in which nothing waits for room, in items."""
 
 
 class Ran(NamedTuple):
@@ -90,13 +84,12 @@ class LevelState:
 class FaultInForce:
     """A fault of the dataflow that happens at a moment, from `since_ms` until `until_ms` (clock; None: to the end).
 
-    It is number `index` of the dataflow's faults, of the instance `party`: that is stalled, or its calls are slowed by
+    It is of the instance `party`: that is stalled, or its calls are slowed by
     `by_ms`; rows of a partition are silenced, so that they never arrive, delayed by `by_ms`, or disordered, each
     delayed by up to that; or the filter of a source swallows them all.
     """
 
     kind: FaultKind
-    index: int
     party: str
     since_ms: int
     until_ms: int | None
@@ -133,7 +126,7 @@ class JobState:
         Rows that are delayed are on their way after the time of that fault.
         """
         start_ms, party = self._job.dataflow.start_ms, self._job.instances[vertex, instance].name
-        for index, fault in enumerate(self._job.dataflow.faults):
+        for fault in self._job.dataflow.faults:
             kind = _fault_kind(fault, vertex, instance, partition)
             if kind is None or not isinstance(fault, Lasting):
                 continue
@@ -142,9 +135,7 @@ class JobState:
             by_ms: int | None = getattr(fault, "by_ms", None)
             after_ms = by_ms or 0 if kind in {"delayed", "disordered"} else 0
             if since_ms <= self._at_ms and (until_ms is None or self._at_ms < until_ms + after_ms):
-                return FaultInForce(
-                    kind=kind, index=index, party=party, since_ms=since_ms, until_ms=until_ms, by_ms=by_ms
-                )
+                return FaultInForce(kind=kind, party=party, since_ms=since_ms, until_ms=until_ms, by_ms=by_ms)
         return None
 
     def stall(self, vertex: str, instance: int) -> FaultInForce | None:
@@ -272,24 +263,6 @@ class Job:
         lasting = [fault for fault in dataflow.faults if isinstance(fault, Lasting)]
         ends = {fault.at_ms + fault.for_ms for fault in lasting if fault.for_ms is not None}
         return {dataflow.start_ms + at_ms for at_ms in ({fault.at_ms for fault in lasting} | ends)}
-
-    def without_fault(self, index: int) -> Mapping[str, pa.Table]:
-        """The tables of the same job without the fault of that number."""
-        faults = self._ran.dataflow.faults
-        return simulate(self._ran.dataflow.replace(faults=(*faults[:index], *faults[index + 1 :])), self._ran.readings)
-
-    def without_waiting(self) -> Mapping[str, pa.Table]:
-        """The tables of the same job if nothing waits: no stall, room on each queue, calls that answer at once."""
-        dataflow = self._ran.dataflow
-        moving = dataflow.replace(
-            faults=tuple(fault for fault in dataflow.faults if not isinstance(fault, Stall | SlowCalls)),
-            queue_size=_ROOM,
-            vertices=tuple(
-                replace(vertex, latency=Fixed(0)) if isinstance(vertex, AsyncMap) else vertex
-                for vertex in dataflow.vertices
-            ),
-        )
-        return simulate(moving, self._ran.readings)
 
 
 def job_of(recording: Recording) -> Job:

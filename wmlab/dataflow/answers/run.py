@@ -62,10 +62,6 @@ class DataflowRun:
         self.queues: list[RecordedRow] = [_keyed(row) for row in self.rows("queues")]
         self.executions = self.rows("executions")
 
-    def with_tables(self, tables: Mapping[str, Any]) -> DataflowRun:
-        """Another run of the same dataflow, from its tables."""
-        return DataflowRun(type(self._recording).from_tables(tables, name=self.stream))
-
     @property
     def last_waiting(self) -> str:
         """The last vertex that waits for watermarks, or else the last one, a sink."""

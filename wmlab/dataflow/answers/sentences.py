@@ -179,20 +179,6 @@ def _fault(holder: Holder) -> str:
     }[fault.kind]
 
 
-def past_fault(fault: FaultInForce, name: str) -> str:
-    """The fault that made something hold over a run, as a clause that follows its name."""
-    during = _during(fault)
-    calls = "whose calls" if fault.party == name else f"behind {fault.party}, whose calls"
-    return {
-        "stalled": f"which stood still {during}",
-        "slowed": f"{calls} {during} took {moment(fault.by_ms)} longer",
-        "silenced": f"whose rows {during} never arrived",
-        "delayed": f"whose rows {during} came {moment(fault.by_ms)} later",
-        "disordered": f"whose rows {during} came up to {moment(fault.by_ms)} later",
-        "swallowed": f"whose filter rejected every row {during}",
-    }[fault.kind]
-
-
 def _before(holder: Holder) -> str:
     """Where on its queue it is."""
     return f"behind {counted(holder.items_before, 'item')}" if holder.items_before else "the next to be taken"
@@ -283,19 +269,11 @@ def _end(holders: Sequence[Holder]) -> str:
     return f"by the end of {listed(list(sources))}" if sources and all(holder.end_helps for holder in holders) else ""
 
 
-def coalescing_sentence(
-    run: DataflowRun, *, key: int, where: str, holder: str | None, held_ms: int, of_ms: int, last: int | None, late: int
-) -> str:
-    """What a chart of coalescing shows: which input held the watermark longest, and where it ended."""
-    ended = "There never was one" if last is None else f"It ended at {run.time(last)}"
-    below = "a row below it was" if late == 1 else f"{grouped(late)} rows that came below it were"
-    dropped = f"; {below} dropped" if late else ""
-    if holder is None:
-        holding = f"No input of {where} held the watermark of key {key} behind the others."
-    else:
-        long = f"{rounded(held_ms)} of {rounded(of_ms)}"
-        holding = f"The watermark of key {key} at {where} was held longest by {holder}: {long}."
-    return joined(failure_sentence(run.end), holding, f"{ended}{dropped}.")
+def coalescing_sentence(run: DataflowRun, *, held: str, last: int | None, late: int) -> str:
+    """What a chart of coalescing shows: who held the watermark longest, the last watermark, and dropped rows."""
+    ended = "There never was a watermark." if last is None else f"The last watermark was {run.time(last)}."
+    dropped = f"Dropped: {counted(late, 'row')}." if late else ""
+    return joined(held, ended, dropped)
 
 
 def row_words(values: Mapping[str, Any]) -> str:

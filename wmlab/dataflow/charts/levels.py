@@ -23,15 +23,14 @@ from wmlab.core.charts.scene import (
     lanes,
     thinned,
 )
-from wmlab.core.errors import ChartError
+from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, rounded
-from wmlab.dataflow.answers.explain import explain
+from wmlab.dataflow.answers.explain import explain, holders_at
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
-from wmlab.dataflow.answers.sentences import coalescing_sentence, row_words
-from wmlab.dataflow.model.items import MIN
+from wmlab.dataflow.answers.sentences import coalescing_sentence, failure_sentence, row_words
 
 State = Literal["active", "idle", "done"]
 
@@ -327,35 +326,13 @@ def _released(level: LevelHistory) -> Dots:
     return Dots(name="let a watermark through", role="upper", shape="diamond", xs=xs, ys=ys, hover=hover, size=5.0)
 
 
-def blocking_ms(level: LevelHistory, key: int) -> dict[int, int]:
-    """For how long each input blocked: counted, with the lowest watermark of `key`, while another one was further.
-
-    What keeps the coalesced watermark from a value at one moment is another question, see `answers.cause`: inputs that
-    are level block it together, and here none of them holds another back.
-    """
-    blocked = dict.fromkeys(level.names, 0)
-    for from_ms, to_ms, state in level.states():
-        counting = {number: state.watermarks.get((number, key)) for number in state.active}
-        if len(set(counting.values())) > 1:
-            lowest = min(counting.values(), key=lambda watermark: MIN if watermark is None else watermark)
-            for number, watermark in counting.items():
-                blocked[number] += to_ms - from_ms if watermark == lowest else 0
-    return blocked
-
-
 def _sentence(level: LevelHistory, key: int, late: int) -> str:
-    blocked = blocking_ms(level, key)
-    longest = max(blocked, key=lambda number: blocked[number])
-    return coalescing_sentence(
-        level.run,
-        key=key,
-        where=level.name,
-        holder=level.names[longest] if blocked[longest] else None,
-        held_ms=blocked[longest],
-        of_ms=level.end_ms - level.begun_ms,
-        last=level.coalesced(key)[1][-1],
-        late=late,
-    )
+    """What `explain` says of the whole run, without holders where it cannot be made again; and how it ended."""
+    try:
+        held = holders_at(level.run, level.vertex, key, level.instance).sentence
+    except RecordingError:
+        held = failure_sentence(level.run.end)
+    return coalescing_sentence(level.run, held=held, last=level.coalesced(key)[1][-1], late=late)
 
 
 _BARS_DRAWN: Final = 16

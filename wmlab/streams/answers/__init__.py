@@ -1,1 +1,1 @@
-"""Answers from a recording: what held the bounds, what each straggler cost, who owned the buckets, what happened."""
+"""Answers from a recording: what held the bounds, and for how long, who owned the buckets, what happened."""

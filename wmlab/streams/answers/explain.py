@@ -11,12 +11,13 @@ from typing import Literal
 from wmlab.core.arguments import the_choice
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import FactAnswer, Facts
+from wmlab.core.holders import Holders
 from wmlab.core.recording import Recording, moment_of_run
 from wmlab.streams.answers.cause import Cause
 from wmlab.streams.answers.cause_facts import of_cause, of_upper
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.history import the_stream
-from wmlab.streams.answers.stragglers import Holders, stragglers_of
+from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.scenario.scenario import StreamScenario
 
 Bound = Literal["lower", "upper"]

@@ -14,7 +14,7 @@ from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.diagrams import lineage, message_diagram, topology
 from wmlab.streams.charts.lag import event_vs_arrival, lag, lag_distribution, replay, sweep
 from wmlab.streams.charts.moment import moment
-from wmlab.streams.charts.parties import bucket_ownership, generations, holder_costs, watermark_cycles, writer_marks
+from wmlab.streams.charts.parties import bucket_ownership, generations, holders, watermark_cycles, writer_marks
 from wmlab.streams.charts.stream_cut import key_space, stream_cut
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "bucket_ownership",
     "event_vs_arrival",
     "generations",
-    "holder_costs",
+    "holders",
     "key_space",
     "lag",
     "lag_distribution",

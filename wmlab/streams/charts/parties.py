@@ -1,4 +1,4 @@
-"""Charts of the parties behind the lower bound: the notes and costs of writers, the cycles, and bucket owners.
+"""Charts of the parties behind the lower bound: the notes of writers, holders, the cycles, and bucket owners.
 
 Source: PDP-33, In-memory State and Periodic Watermark Workflow.
 """
@@ -27,6 +27,8 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Shape, Steps, dots, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Facts
+from wmlab.core.holders import OF_RUN, RUN_LABELS, Holder, of_first
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, rounded
@@ -50,7 +52,7 @@ from wmlab.streams.answers.stops import stops_of
 
 _MOST_MARKS: Final = 500
 _MOST_SPANS: Final = 300
-_HOLDER_COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms", "worst_ms")
+_HOLDER_COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms")
 _MOST_HOLDERS: Final = 12
 _ROLE: Final = {"lagging": "upper", "slowest": "lower"}
 """Colour by cause: waited for, or merely the slowest; any other cause is grey."""
@@ -127,61 +129,45 @@ def _marks(marks: Sequence[TableRow], writers: Sequence[str]) -> list[tuple[int,
     return [(row["received_ms"], writers.index(row["writer"]), mark_words(row)) for row in marks]
 
 
-def holder_costs(table: Any, *, title: str | None = None) -> Chart:
-    """Draw how long each holder of a lower bound held it, one bar per holder and cause; or what each cost, if known.
+def holders(table: Any, *, title: str | None = None) -> Chart:
+    """Draw how long each holder of a lower bound held it, one bar for each holder and cause, the longest first.
 
-    `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches,
-    held_ms and worst_ms. It may have cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured),
-    and `against`, which says what that is measured against; costs against the clock, for stragglers without another
-    writer to compare with, are drawn below the others. `title` replaces the question above the chart. Raises
-    `ChartError` for a missing column, no rows, or rows of several streams.
+    `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches and
+    held_ms. `title` replaces the question above the chart. Raises `ChartError` for a missing column, no rows, or rows
+    of several streams.
     """
-    columns = plain_columns(
-        table, _HOLDER_COLUMNS, ("cost_ms", "against"), chart="A chart of holders", example="recording.explain()"
-    )
+    columns = plain_columns(table, _HOLDER_COLUMNS, (), chart="A chart of holders", example="recording.explain()")
     streams = sorted(set(columns["stream"]))
     if len(streams) != 1:
         count = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
         raise ChartError(f"One chart shows the holders of one stream; {count}.", remedy="Keep the rows of one stream.")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    has_costs = any(row.get("cost_ms") for row in rows)
-    measure = "cost_ms" if has_costs else "held_ms"
-    if has_costs:
-        rows.sort(key=lambda row: (_is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
-    length = rounded(round(rows[0][measure] or 0))
-    did = f"cost most: {length} of mean lag" if has_costs else f"is named first: it held the bound for {length}"
-    fewer = drawn_words((_MOST_HOLDERS, len(rows), "causes, the first ones"))
-    holders = rows[:_MOST_HOLDERS]
-    top_ms = max(1, *(round(row[measure] or 0) for row in holders))
-    what = "what did it cost" if has_costs else "for how long"
+    rows.sort(key=lambda row: -row["held_ms"])
+    drawn = rows[:_MOST_HOLDERS]
+    top_ms = max(1, rows[0]["held_ms"])
+    first = Holder(**{name: rows[0][name] for name in _HOLDER_COLUMNS[1:]})
+    facts = Facts(RUN_LABELS, of_first(f"lower bound of {streams[0]}", [first]))
     return chart_of(
-        f"{_name(rows[0])} {did}.",
-        columns_of(rows, [*_HOLDER_COLUMNS, *(["cost_ms"] if has_costs else [])]),
-        title=title or f"Who held the lower bound of {streams[0]}, and {what}?",
-        note=fewer,
-        across=Axis("raised the mean lag by" if has_costs else "held for", 0, top_ms, False, duration_unit(top_ms)),
-        panels=[lanes([_name(row) for row in holders], _bars(holders, measure))],
+        facts.fill(OF_RUN[0]),
+        columns_of(rows, _HOLDER_COLUMNS),
+        facts=facts,
+        title=title or f"Who held the lower bound of {streams[0]}, and for how long?",
+        note=drawn_words((len(drawn), len(rows), "causes, the first ones")),
+        across=Axis("held for", 0, top_ms, False, duration_unit(top_ms)),
+        panels=[lanes([_name(row) for row in drawn], _bars(drawn))],
     )
 
 
 def _name(row: TableRow) -> str:
-    alone = ", alone" if _is_alone(row) else ""
-    return f"{row['who']} ({row['why']}{alone})"
+    return f"{row['who']} ({row['why']})"
 
 
-def _is_alone(row: TableRow) -> bool:
-    """Whether an amount is measured against the clock, since nobody else was there."""
-    return row.get("against") == "the clock"
-
-
-def _bars(holders: Sequence[TableRow], measure: str) -> list[Blocks]:
-    """The bars by cause, each with its amount next to it."""
+def _bars(holders: Sequence[TableRow]) -> list[Blocks]:
+    """The bars by cause, each with its length next to it."""
     bars: dict[str, list[Box]] = {}
     for index, row in enumerate(holders):
-        held = f"held {rounded(row['held_ms'])}"
-        cost = "cost unknown" if row[measure] is None else rounded(round(row[measure]))
-        label = held if measure == "held_ms" else f"{cost}, {held}"
-        box = Box(0, round(row[measure] or 0), index - 0.3, index + 0.3, label, f"{_name(row)}: {label}")
+        label = rounded(row["held_ms"])
+        box = Box(0, row["held_ms"], index - 0.3, index + 0.3, label, f"{_name(row)}: held for {label}")
         bars.setdefault(row["why"], []).append(box)
     return [
         Blocks(name=why, role=_ROLE.get(why, "unknown"), boxes=boxes, opacity=0.85, legend=False, beside=True)
