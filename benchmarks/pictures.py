@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from wmlab.core.charts.axis import Numbers, Tick
-from wmlab.core.charts.scene import Panel, Scene
-from wmlab.core.charts.scene import Path as Line
+from wmlab.core.charts.scene import Panel, Path as Line, Scene
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.words import grouped
 

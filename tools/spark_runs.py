@@ -21,8 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import wmlab as wm
 from tools.remedies import require_remedies

@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING
 from wmlab.core import lazy
 
 if TYPE_CHECKING:
-    from wmlab import dataflow as dataflow
-    from wmlab import engines, open, strategies
-    from wmlab import paper as paper
-    from wmlab import progress as progress
-    from wmlab import spark as spark
-    from wmlab import testing as testing
+    from wmlab import (
+        dataflow as dataflow,
+        engines,
+        open,
+        paper as paper,
+        progress as progress,
+        spark as spark,
+        strategies,
+        testing as testing,
+    )
     from wmlab.core.run_comparison import compare as compare
     from wmlab.core.spark.session import spark_session as spark_session
     from wmlab.hunting import hunt as hunt
@@ -29,12 +33,14 @@ if TYPE_CHECKING:
     from wmlab.streams import charts
     from wmlab.streams.api import Scenario as Scenario
     from wmlab.streams.scenario import script as script
-    from wmlab.streams.scenario.parts import Clock as Clock
-    from wmlab.streams.scenario.parts import Controllers as Controllers
-    from wmlab.streams.scenario.parts import EventWriter as EventWriter
-    from wmlab.streams.scenario.parts import ReaderGroup as ReaderGroup
-    from wmlab.streams.scenario.parts import Stream as Stream
-    from wmlab.streams.scenario.parts import TransactionalWriter as TransactionalWriter
+    from wmlab.streams.scenario.parts import (
+        Clock as Clock,
+        Controllers as Controllers,
+        EventWriter as EventWriter,
+        ReaderGroup as ReaderGroup,
+        Stream as Stream,
+        TransactionalWriter as TransactionalWriter,
+    )
 
     engine = engines
     trace = open

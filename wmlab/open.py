@@ -16,8 +16,7 @@ from wmlab.dataflow.recording import Dataflow
 from wmlab.progress.recording import PlanScenario
 from wmlab.strategies.log_profile import Profile, profile
 from wmlab.streams.api import Scenario
-from wmlab.streams.model.segment import as_segment_id as segment_id
-from wmlab.streams.model.segment import segment_name
+from wmlab.streams.model.segment import as_segment_id as segment_id, segment_name
 
 __all__ = [
     "DIRECTORY",

@@ -19,8 +19,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from tests.clusters import surface
 from tests.clusters.targets import TARGETS

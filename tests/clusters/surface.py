@@ -15,9 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import wmlab as wm
-from wmlab import dataflow as flow
-from wmlab import progress as plans
-from wmlab import script
+from wmlab import dataflow as flow, progress as plans, script
 from wmlab.open import load_recording
 from wmlab.progress.spark import fired_windows, progress
 from wmlab.spark import (

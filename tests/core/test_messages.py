@@ -15,8 +15,7 @@ import pytest
 
 import wmlab
 from tests.core.value_types import refused_at
-from wmlab import dataflow as flow
-from wmlab import progress as plans
+from wmlab import dataflow as flow, progress as plans
 from wmlab.core.errors import ScenarioError, UnknownNameError, WmlabError
 from wmlab.core.values import Problems, value
 

@@ -13,8 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wmlab.core import times
 from wmlab.core.errors import TraceError

@@ -12,8 +12,7 @@ import pytest
 
 import wmlab
 from tests.docs.names import ROOT, in_backticks, members, public_names, rows
-from tools import api_pages
-from tools import public_names as walk
+from tools import api_pages, public_names as walk
 
 PAGES: Final = api_pages.pages()
 DELAYS = {"LogNormal", "Uniform"}

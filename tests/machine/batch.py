@@ -13,13 +13,11 @@ import pyarrow.compute as pc
 from pyarrow.compute import take
 
 from tests.machine.compared import COMPARED, compared_groups, known_by_time_bounds
-from tests.machine.judge import TABLES as WITH_STREAM
-from tests.machine.judge import Findings, Found, windows_are_bounds
+from tests.machine.judge import TABLES as WITH_STREAM, Findings, Found, windows_are_bounds
 from wmlab.core.invariants import Finding, Invariant, verdicts_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark.grouped import rows_by
-from wmlab.streams.checks import DERIVED, INVARIANTS, with_reduced_events
-from wmlab.streams.checks import INPUT_TABLES as CHECKED
+from wmlab.streams.checks import DERIVED, INPUT_TABLES as CHECKED, INVARIANTS, with_reduced_events
 from wmlab.streams.tables import TABLES as SCHEMAS
 
 _OWNERSHIP: Final = SCHEMAS["ownership"].insert(0, pa.field("stream", pa.string()))

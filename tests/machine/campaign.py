@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Final
 from unittest.mock import patch
 
 import pyarrow as pa
-from hypothesis import HealthCheck, Phase, Verbosity, settings
-from hypothesis import seed as seeded
+from hypothesis import HealthCheck, Phase, Verbosity, seed as seeded, settings
 from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.stateful import run_state_machine_as_test
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine.batch import Batch, given_of
-from tests.machine.campaign import Made, make
-from tests.machine.campaign import Shard as OneShard
+from tests.machine.campaign import Made, Shard as OneShard, make
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 from wmlab.streams.tables import TABLES

@@ -9,8 +9,7 @@ from math import ceil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.repetitions import repetitions
 from tests.strategies.logs import (

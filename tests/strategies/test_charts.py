@@ -7,8 +7,7 @@ from math import log10
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.core.charts.layers import check_chart, layers_of_kind, points
 from tests.strategies.model.logs import Clock, logs, trace

@@ -9,8 +9,7 @@ from statistics import median_low
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyspark.sql import SparkSession
 
 from tests.repetitions import repetitions

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.strategies.logs import DAY_MS, HOUR_MS, ordered
-from wmlab import dataflow as flow
-from wmlab import strategy, trace
+from wmlab import dataflow as flow, strategy, trace
 from wmlab.core.values import Problems
 from wmlab.strategies.model.strategy import UNKNOWN, Record, run
 

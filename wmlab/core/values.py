@@ -29,14 +29,15 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from wmlab.core.durations import Duration, from_date, from_text
-from wmlab.core.errors import in_words as in_words
-from wmlab.core.errors import unknown_attribute
-from wmlab.core.mistakes import Problem as Problem
-from wmlab.core.mistakes import Problems as Problems
-from wmlab.core.mistakes import after_the_end as after_the_end
-from wmlab.core.mistakes import branch as branch
-from wmlab.core.mistakes import problems_of as problems_of
-from wmlab.core.mistakes import unknown as unknown
+from wmlab.core.errors import in_words as in_words, unknown_attribute
+from wmlab.core.mistakes import (
+    Problem as Problem,
+    Problems as Problems,
+    after_the_end as after_the_end,
+    branch as branch,
+    problems_of as problems_of,
+    unknown as unknown,
+)
 from wmlab.core.signatures import OF_RULES, PlainSignature, PlainType
 from wmlab.core.words import shown
 

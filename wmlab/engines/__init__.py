@@ -11,21 +11,20 @@ from wmlab.core import lazy
 
 if TYPE_CHECKING:
     from wmlab.engines import charts
-    from wmlab.engines.answers import DIRECTORY as DIRECTORY
-    from wmlab.engines.answers import EngineLog as EngineLog
-    from wmlab.engines.answers import JobExplanation as JobExplanation
-    from wmlab.engines.api import flink as flink
-    from wmlab.engines.api import flink_jobs as flink_jobs
-    from wmlab.engines.api import prometheus as prometheus
-    from wmlab.engines.api import read as read
-    from wmlab.engines.api import spark as spark
+    from wmlab.engines.answers import DIRECTORY as DIRECTORY, EngineLog as EngineLog, JobExplanation as JobExplanation
+    from wmlab.engines.api import (
+        flink as flink,
+        flink_jobs as flink_jobs,
+        prometheus as prometheus,
+        read as read,
+        spark as spark,
+    )
     from wmlab.engines.causes import CAUSES as CAUSES
     from wmlab.engines.flink_rest import is_address as is_address
     from wmlab.engines.reading import queries_in as queries_in
     from wmlab.engines.tables import ENGINE_TABLE as ENGINE_TABLE
     from wmlab.engines.verdicts import SEVERITY as SEVERITY
-    from wmlab.engines.watching import answers_of as answers_of
-    from wmlab.engines.watching import save_page as save_page
+    from wmlab.engines.watching import answers_of as answers_of, save_page as save_page
 
     chart = charts
 

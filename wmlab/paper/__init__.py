@@ -15,8 +15,7 @@ from wmlab.core import lazy
 
 if TYPE_CHECKING:
     from wmlab.paper.coalescing import coalesce as coalesce
-    from wmlab.paper.sequence_numbers import sequence_table as sequence_table
-    from wmlab.paper.sequence_numbers import sequences as sequences
+    from wmlab.paper.sequence_numbers import sequence_table as sequence_table, sequences as sequences
     from wmlab.paper.stream_cut import cut as cut
 
 lazy(__name__)

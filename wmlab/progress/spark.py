@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Any, Final, get_args
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, types as T
 
 from wmlab.core import namespace
 from wmlab.core.arguments import the_choice, the_flag

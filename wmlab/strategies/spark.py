@@ -9,8 +9,7 @@ from operator import or_
 from typing import Any
 
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Window, functions as F
 from pyspark.sql.types import NumericType
 
 from wmlab.core import namespace

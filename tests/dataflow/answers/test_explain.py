@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wmlab.dataflow.model.aggregate import AGGREGATE_FUNCTIONS, Aggregation, combined_accumulators, created, group_order
 from wmlab.dataflow.model.items import FieldValue

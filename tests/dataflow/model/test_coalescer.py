@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, find, given, settings, strategies as st
 
 from tests.dataflow.model.driving import Edge
 from tests.dataflow.model.histories import (

@@ -7,8 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from tests.dataflow.model.driving import RULES, Driven, Instance, rows
 from wmlab.core.errors import ModelError

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
 from wmlab.dataflow.model.coalescer import KeyedCoalescer

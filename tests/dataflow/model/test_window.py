@@ -7,8 +7,7 @@ import itertools
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.dataflow.model.driving import RULES, Driven, rows
 from wmlab.dataflow.model.aggregate import Aggregation

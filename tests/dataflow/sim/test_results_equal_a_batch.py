@@ -6,8 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.dataflow.sim.flows import count, line, multiset, outcome, recorded, results, rows
 from wmlab import dataflow as flow

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import wmlab as wm
 from tests.dataflow.sim.flows import count, kinds, line, marks, outcome, results, rows, source, times

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import find, given
-from hypothesis import strategies as st
+from hypothesis import find, given, strategies as st
 
 from tests.progress.model.streams import origin_buffers, run_origin
 from wmlab.progress.model.chunks import Chunks, Completed, CompletenessRule, ProtocolViolation, ViolationKind

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.progress.model.streams import origin_buffers, run, run_origin, several_origins, values
 from wmlab.progress.model.numbers import TupleBuffer

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.progress.model.streams import run, several_origins
 from wmlab.progress.model.numbers import UNBOUNDED, TupleBuffer

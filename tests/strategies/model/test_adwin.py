@@ -7,8 +7,7 @@ from math import log, sqrt
 from statistics import fmean, pvariance
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.strategies.model.logs import xs
 from wmlab.strategies.model.adwin import SMALLEST_DELTA, Adwin, AdwinWatermark

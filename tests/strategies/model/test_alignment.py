@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.strategies.model.logs import logs
 from wmlab.strategies.model import alignment

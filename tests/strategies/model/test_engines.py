@@ -6,8 +6,7 @@ from itertools import accumulate, groupby
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.strategies.model.logs import by_writer, logs, meeting, mets_and_xs, top, trace, xs
 from tests.strategies.oracles import spark_rules

@@ -7,8 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.strategies.model.logs import logs, xs
 from tests.strategies.oracles import flink_rules

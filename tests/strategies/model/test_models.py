@@ -6,8 +6,7 @@ from collections.abc import Callable
 from operator import itemgetter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.strategies.model.logs import by_writer, logs, rising, top, xs
 from wmlab.core.errors import ModelError

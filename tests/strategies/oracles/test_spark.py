@@ -16,16 +16,14 @@ from typing import Any, Final, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from tests.conformance.engines_spark import Query
 from tests.repetitions import Count, repetitions
 from wmlab.strategies.model import spark as rule
-from wmlab.strategies.model.spark import SparkBatches
-from wmlab.strategies.model.spark import after_restart as restart
+from wmlab.strategies.model.spark import SparkBatches, after_restart as restart
 from wmlab.strategies.model.strategy import Record, run
 from wmlab.strategies.windows import Windows
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.streams.answers.runs import fault, mark, segment, written
 from tests.streams.everything import LENGTH_MS, everything, unread

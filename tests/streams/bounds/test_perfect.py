@@ -9,8 +9,7 @@ from operator import itemgetter
 from random import Random
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from tests.streams.bounds.cases import Row, a_history, segment_rows
 from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, placed, rows_of

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import SparkRuntimeException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import wmlab as wm
 from tests.streams.bounds import notes

@@ -9,8 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from tests.repetitions import repetitions
 from tests.streams.bounds.cases import Stream, streams

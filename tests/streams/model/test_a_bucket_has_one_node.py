@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute, fairness

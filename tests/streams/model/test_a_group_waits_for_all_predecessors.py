@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.group import GroupState, StreamReading, fair_share, is_least_loaded, to_release

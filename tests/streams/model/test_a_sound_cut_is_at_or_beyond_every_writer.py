@@ -6,8 +6,7 @@ That of the upstream class `WatermarkWorkflow` depends on the order, moves backw
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.streams.model.strategies import histories, positions, writers
 from wmlab.streams.model.cut import CutError, CutRules, stream_cut

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.machine import actions, parts
 from tests.overlaps import without_overlaps
@@ -13,8 +12,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.scenario import network, noting, script
-from wmlab.streams.scenario import parts as made_of
+from wmlab.streams.scenario import network, noting, parts as made_of, script
 from wmlab.streams.scenario.parts import EventWriter
 
 RATES = st.floats(0, 1e6)

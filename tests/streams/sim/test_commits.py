@@ -5,8 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.repetitions import repetitions
 from tests.streams.sim.worlds import drawn, run, run_of, scenario, txn_writer

@@ -15,8 +15,7 @@ from types import EllipsisType
 import numpy as np
 import pyarrow as pa
 from pyarrow.compute import take
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Window, functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from wmlab.core.arguments import the_duration

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegralType, LongType, StructType
 

@@ -20,8 +20,7 @@ from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, watermark_instance
 from wmlab.dataflow.model.permute import OrderOutcome
-from wmlab.dataflow.model.processor import Deviations, Mode
-from wmlab.dataflow.model.processor import deviations as of_mode
+from wmlab.dataflow.model.processor import Deviations, Mode, deviations as of_mode
 from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
 from wmlab.dataflow.simulate import readings_of, simulate
 

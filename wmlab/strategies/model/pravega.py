@@ -10,8 +10,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegativeMs, PositiveMs, Record, Strategy, now_of
-from wmlab.streams.model.cycle import Append, CycleRules, CycleState, Decision, Observe, RemovalDone, RemoveWriter
-from wmlab.streams.model.cycle import step as cycle_step
+from wmlab.streams.model.cycle import (
+    Append,
+    CycleRules,
+    CycleState,
+    Decision,
+    Observe,
+    RemovalDone,
+    RemoveWriter,
+    step as cycle_step,
+)
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark as Bounds
 from wmlab.streams.model.marks import MarkTable

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
-from wmlab.core.facts import Facts, Head
-from wmlab.core.facts import Value as FactValue
+from wmlab.core.facts import Facts, Head, Value as FactValue
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed

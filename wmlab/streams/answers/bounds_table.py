@@ -14,8 +14,7 @@ from typing import Final
 
 from wmlab.core.charts.chart import incident_words
 from wmlab.core.charts.scene import ConstantSpan, Value, constant_spans, minus
-from wmlab.core.facts import Facts, Head
-from wmlab.core.facts import Value as FactValue
+from wmlab.core.facts import Facts, Head, Value as FactValue
 from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.answers.lag import SeenWindows
 from wmlab.streams.answers.step_curves import lengths_ms, time_of

@@ -8,8 +8,7 @@ from __future__ import annotations
 import pyarrow.compute as pc
 
 from wmlab.core.charts.scene import Value, minus
-from wmlab.core.facts import Facts, Head
-from wmlab.core.facts import Value as FactValue
+from wmlab.core.facts import Facts, Head, Value as FactValue
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag, lag_pieces
 from wmlab.streams.answers.head_labels import HEAD_LABELS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from wmlab.core.charts.scene import Value as Bound
-from wmlab.core.charts.scene import constant_spans
+from wmlab.core.charts.scene import Value as Bound, constant_spans
 from wmlab.core.facts import Value
 from wmlab.streams.answers.cause import Cause, held_ms_by, longest_cause
 from wmlab.streams.answers.cause_facts import held_by, states

@@ -22,8 +22,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from wmlab.core.spark.schemas import refuse, require, spark_schema
 from wmlab.core.times import Int64Array

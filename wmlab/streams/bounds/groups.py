@@ -18,8 +18,7 @@ from typing import Final, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from wmlab.core.arguments import the_choice
 from wmlab.core.errors import ModelError

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from wmlab.core.spark.schemas import require, spark_schema
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, until_of

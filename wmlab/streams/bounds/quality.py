@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from wmlab.core.spark.schemas import require
 from wmlab.streams.bounds.recorded import with_slack

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.schemas import LONG, OFFSETS, TEXT

@@ -40,8 +40,7 @@ from wmlab.core.values import (
 )
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
-from wmlab.streams.scenario import network as network
-from wmlab.streams.scenario import noting as noting
+from wmlab.streams.scenario import network as network, noting as noting
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.parts import EventWriter, WriterId, WriterPart
 
