@@ -205,6 +205,9 @@ _NEW: Final = {
     "flink4/d35_task_manager_lost": _truth("not running", "restarting | restarts"),
     "flink4/d36_third_subtask_reads_later": _truth("no fault", "no fault"),
     "flink4/d37_operator_stuck_on_a_key": _truth("held", "back pressure | operator does not pass it on", "enrich"),
+    "flink4/d38_split_moves_minute": _truth("held", "silent subtask or partition", "subtask 0 of orders"),
+    "flink4/d39_split_moves_idle_minute": _truth("held", "silent subtask or partition", "subtask 0 of orders"),
+    "flink4/d40_alignment_idle_timeout": _truth("no fault", "no fault"),
     "flink4/q01_two_time_attributes": _truth("no fault", "no fault"),
     "flink4/q02_ltz_tokyo": _truth("no fault", "no fault"),
     "flink4/q03_wrong_column_two_days": _truth("no fault | held", "ahead of the clock | no fault", "orders"),
@@ -215,6 +218,8 @@ _NEW: Final = {
     "flink4/q09_late_one_percent": _truth("rows lost", "delay smaller than the lateness"),
     "flink4/q10_delay_of_a_day_second_table": _truth("held", "delay larger than needed", "other"),
     "flink4/q11_pipeline_silent_long": _truth("held", "silent subtask or partition", "subtask 1 of other", "p1"),
+    "flink4/q12_scan_idle": _truth("no fault", "no fault"),
+    "flink4/q13_job_idle": _truth("no fault", "no fault"),
     "spark4/n01_tws_dies_first_rows": _truth("not running", "failed"),
     "spark4/n02_two_queries_min": _truth("held", "source behind | source falls behind | delay larger than needed", "b"),
     "spark4/n03_two_queries_max": _truth("rows lost", "watermark of the fastest source"),
@@ -240,6 +245,9 @@ _NEW: Final = {
     "spark4/n23_foreach_batch_dies": _truth("not running", "failed"),
     "spark4/n24_rows_in_turns_40s": _truth("rows lost", "delay smaller than the lateness"),
     "spark4/n25_tws_union_silent": _truth("held", "silent source", "b"),
+    "spark4/n27_dedup_delay_100s": _truth("no fault | cannot tell | held", "no fault | delay larger than needed"),
+    "spark4/n28_delay_40s": _truth("no fault | cannot tell", "no fault"),
+    "spark4/n29_tws_union_max": _truth("no fault | cannot tell", "no fault"),
 }
 RUNS: Final = {f"kept {name}": truth for name, truth in _KEPT.items()} | {
     f"further {name}": truth for name, truth in (_FURTHER | _NEW).items()
