@@ -224,7 +224,7 @@ _NEW: Final = {
     "spark4/n02_two_queries_min": _truth("held", "source behind | source falls behind | delay larger than needed", "b"),
     "spark4/n03_two_queries_max": _truth("rows lost", "watermark of the fastest source"),
     "spark4/n04_rate_one_row": _truth("no fault | cannot tell", "no fault"),
-    "spark4/n06_restart_longer_delay": _truth("held", "delay larger than needed"),
+    "spark4/n06_restart_longer_delay": _truth("held", "delay larger than needed", "the delay"),
     "spark4/n07_static_join_window": _truth("no fault | cannot tell", "no fault"),
     "spark4/n08_join_then_window": _truth("no fault | cannot tell", "no fault"),
     "spark4/n09_session_zone": _truth("no fault | cannot tell", "no fault"),
@@ -245,7 +245,9 @@ _NEW: Final = {
     "spark4/n23_foreach_batch_dies": _truth("not running", "failed"),
     "spark4/n24_rows_in_turns_40s": _truth("rows lost", "delay smaller than the lateness"),
     "spark4/n25_tws_union_silent": _truth("held", "silent source", "b"),
-    "spark4/n27_dedup_delay_100s": _truth("no fault | cannot tell | held", "no fault | delay larger than needed"),
+    "spark4/n27_dedup_delay_100s": _truth(
+        "no fault | cannot tell | held", "no fault | delay larger than needed", "the delay"
+    ),
     "spark4/n28_delay_40s": _truth("no fault | cannot tell", "no fault"),
     "spark4/n29_tws_union_max": _truth("no fault | cannot tell", "no fault"),
 }
