@@ -328,30 +328,28 @@ def _released(level: LevelHistory) -> Dots:
 
 
 def blocking_ms(level: LevelHistory, key: int) -> dict[int, int]:
-    """For how long each input blocked: counted, with the lowest watermark of `key`, while another one was further.
+    """For how long each input set the watermark of `key`: it counted, and no other one that counted was lower.
 
-    What keeps the coalesced watermark from a value at one moment is another question, see `answers.cause`: inputs that
-    are level block it together, and here none of them holds another back.
+    Inputs that are level set it together. `answers.cause` names the same ones.
     """
     blocked = dict.fromkeys(level.names, 0)
     for from_ms, to_ms, state in level.states():
         counting = {number: state.watermarks.get((number, key)) for number in state.active}
-        if len(set(counting.values())) > 1:
-            lowest = min(counting.values(), key=lambda watermark: MIN if watermark is None else watermark)
-            for number, watermark in counting.items():
-                blocked[number] += to_ms - from_ms if watermark == lowest else 0
+        lowest = min(counting.values(), key=lambda watermark: MIN if watermark is None else watermark, default=None)
+        for number, watermark in counting.items():
+            blocked[number] += to_ms - from_ms if watermark == lowest else 0
     return blocked
 
 
 def _sentence(level: LevelHistory, key: int, late: int) -> str:
     blocked = blocking_ms(level, key)
-    longest = max(blocked, key=lambda number: blocked[number])
+    most_ms = max(blocked.values())
     return coalescing_sentence(
         level.run,
         key=key,
         where=level.name,
-        holder=level.names[longest] if blocked[longest] else None,
-        held_ms=blocked[longest],
+        holders=[level.names[number] for number, held_ms in blocked.items() if held_ms == most_ms > 0],
+        held_ms=most_ms,
         of_ms=level.end_ms - level.begun_ms,
         last=level.coalesced(key)[1][-1],
         late=late,
