@@ -153,7 +153,7 @@ def test_what_stands_still_is_said_at_once_and_nothing_ahead_of_the_watermark_is
 def test_what_a_window_still_needs_is_said_of_the_release() -> None:
     answer = shop(faults=[STALL]).explain(at_ms="9 s")
     assert answer.sentence.endswith(
-        "It is released by a row with t ≥ 10 s in each of partition 0 of web and partition 1 of web, or by the end of "
+        "It is released by a row with t ≥ 10 s in each of partition 1 of web and partition 0 of web, or by the end of "
         "web, but not before count goes on at 28 s."
     )
     silent = shop(faults=[STALL, flow.SilentPartition("web", 1, at_ms="5 s", for_ms="30 s")]).explain(at_ms="9 s")
@@ -167,7 +167,9 @@ def test_calls_in_flight_are_named_before_the_rows_that_a_window_needs() -> None
     assert "but a call that began at 8.0 s is in flight; calls that begin from 8 s to 18 s take 6 s longer." in (
         answer.sentence
     )
-    assert "partition" not in answer.sentence.partition("It is released")[0]
+    held, _, below = answer.sentence.partition("It is released")[0].partition(" Also below 10 s: ")
+    assert "partition" not in held
+    assert below == "partition 0 of web (8.8 s) and partition 1 of web (8.9 s). "
 
 
 def test_a_vertex_next_to_the_path_that_stands_still_is_named_where_it_stops_the_source() -> None:

@@ -69,6 +69,7 @@ class Holder:
     `row_after_ms` would. `next_mark` is the next watermark that a throttled source lets through. `idle_at_ms` is when
     it becomes idle if nothing comes, `idle_since_ms` since when it is. `behind_by` is how far it is behind the next
     input, `end_helps` whether its end would release it. `through` are the vertices between it and the one explained.
+    `marks` are the watermarks of the inputs on the way to it, from the vertex explained on; they rank the holders.
     `fault` happens to it or, where `queue_to` has to take something, to that or to what keeps that from it.
     """
 
@@ -88,6 +89,7 @@ class Holder:
     behind_by: int | None = None
     end_helps: bool = True
     through: tuple[str, ...] = ()
+    marks: tuple[int, ...] = ()
     parallelism: int = 1
     queue_to: str | None = None
     items_before: int | None = None
@@ -101,6 +103,11 @@ class Holder:
         return instance_name(self.vertex, self.instance, self.parallelism)
 
     @property
+    def place(self) -> tuple[str, int, int | None, int]:
+        """Where it is, and the key."""
+        return self.vertex, self.instance, self.partition, self.key
+
+    @property
     def stall(self) -> FaultInForce | None:
         """The stall because of which it holds; None if there is none."""
         return self.fault if self.fault is not None and self.fault.kind == "stalled" else None
@@ -109,6 +116,10 @@ class Holder:
     def is_waiting(self) -> bool:
         """Whether something holds that has come, or waits for an instance that stands still."""
         return self.kind in IN_FLIGHT or self.stall is not None
+
+    def is_below(self, watermark: int) -> bool:
+        """Whether the input in front of it has a watermark below this one."""
+        return bool(self.marks) and self.marks[-1] < watermark
 
     def is_ahead(self, key: int, watermark: int | None) -> bool:
         """Whether its own watermark is above one of the same key (None: none yet)."""
@@ -121,8 +132,8 @@ class Cause:
 
     `watermark` is what has come or, of a source or join, left, `since_ms` from when on; `needed` the one that is
     awaited, None if any is; `window` the one that waits for it. `holders` keep it from there, those first that keep
-    the watermark where it is, `holders_now`. `release_ms` is when it is released if nothing else happens, None if that
-    is not known. `end` is how the job had ended by then.
+    the watermark where it is, `holders_now`; of each the lowest is first. `release_ms` is when it is released if
+    nothing else happens, None if that is not known. `end` is how the job had ended by then.
     """
 
     kind: CauseKind
@@ -138,6 +149,12 @@ class Cause:
     holders_now: tuple[Holder, ...] = ()
     release_ms: int | None = None
     end: JobEnd | None = None
+
+
+def setters_first(holders: Sequence[Holder], now: Sequence[Holder]) -> tuple[Holder, ...]:
+    """Holders in their order, those first that keep the watermark where it is."""
+    places = {holder.place for holder in now}
+    return tuple(sorted(holders, key=lambda holder: holder.place not in places))
 
 
 def release_ms_of(holders: Sequence[Holder], at_ms: int) -> int | None:

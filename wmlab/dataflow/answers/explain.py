@@ -20,7 +20,7 @@ from wmlab.core.holders import Holders, holders_over
 from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.core.words import joined
-from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
+from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of, setters_first
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.search import Search, unique_holders
@@ -187,6 +187,7 @@ def _cause(search: Search, vertex: str, instance: int, key: int, windows: Window
     if window is not None:
         # What stands still now is released before a window can be.
         holders = unique_holders([*(h for h in holders_now if h.is_waiting and not search.is_moving(h)), *holders])
+    holders = setters_first(holders, holders_now)
     kind = CauseKind(search.end.outcome) if search.end is not None else _kind(holders)
     return Cause(
         kind=kind,

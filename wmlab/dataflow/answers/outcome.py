@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import clock_words, counted, joined, listed, shown
-from wmlab.dataflow.answers.cause import release_ms_of
+from wmlab.dataflow.answers.cause import release_ms_of, setters_first
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
-from wmlab.dataflow.answers.sentences import failure_sentence, held_sentence, release_sentence
+from wmlab.dataflow.answers.sentences import failure_sentence, held_sentences, release_sentence
 from wmlab.dataflow.answers.values import DroppedRow, Explanation
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
@@ -148,11 +148,16 @@ class WindowAnswers:
         watermarks = {
             number: self.search.job.level(self.vertex, number).emitted.get(self.key, (None, None)) for number in rows
         }
-        holders = unique_holders(
+        # Of several instances the one that is furthest from it.
+        instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
+        watermark, since_ms = watermarks[instance]
+        holders_now = self.search.holders_now(self.vertex, instance, self.key, watermark)
+        every = unique_holders(
             holder
             for number in rows
             for holder in self.search.holders(self.vertex, number, self.key, needed, at="inputs")
         )
+        holders = setters_first(every, holders_now)
         failure = failure_sentence(self.search.end)
         holds, waits = ("held", "waited") if failure else ("holds", "waits")
         text = f"{holds} {counted(rows.total(), 'row')}"
@@ -166,9 +171,6 @@ class WindowAnswers:
         text = f"{text} and {waits} for watermark {self.run.time(needed)} of key {self.key}"
         if results:
             text = f"{self._left(results)}, but still {text}"
-        # Of several instances the one that is furthest from it.
-        instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
-        watermark, since_ms = watermarks[instance]
         fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
         sentence = f"{self._name(start, end)} {text}."
         if failure:
@@ -177,7 +179,7 @@ class WindowAnswers:
         free = "That watermark has come, and the result has not left yet."
         sentence = joined(
             sentence,
-            held_sentence(self.run, holders) or free,
+            held_sentences(self.run, holders, holders_now, needed) or free,
             release_sentence(self.run, holders, release_ms),
         )
         return self._explanation("waiting", end, sentence, holders=holders, release_ms=release_ms, **fields)

@@ -36,13 +36,21 @@ Blocking = tuple[Holder, bool]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The watermark `value` of `key`; `ahead` is the lowest of others on the way, `reached` whether one is there."""
+    """The watermark `value` of `key`; `ahead` is the lowest of others on the way, `reached` whether one is there.
+
+    `marks` are the watermarks of the inputs on the way, from the vertex explained on.
+    """
 
     key: int
     value: int
     through: tuple[str, ...] = ()
     ahead: int | None = None
     reached: bool = False
+    marks: tuple[int, ...] = ()
+
+    def beside(self, watermark: int | None) -> Target:
+        """The same behind an input with this watermark."""
+        return replace(self, marks=(*self.marks, START if watermark is None else watermark))
 
     def one_step_upstream(self, watermarks: Sequence[int], vertex: str) -> Target:
         """The same one step upstream of `vertex`, where other inputs, those that are ahead, have these watermarks."""
@@ -55,7 +63,8 @@ class Target:
         """An instance, or one of its partitions, as what keeps the watermark from the value."""
         behind_by = None if watermark is None or self.ahead is None else max(0, self.ahead - watermark)
         through = tuple(name for name in self.through if name != vertex)
-        known = {"behind_by": behind_by, "through": through, "mark": watermark, "key": self.key} | fields
+        known: dict[str, Any] = {"behind_by": behind_by, "through": through, "mark": watermark, "key": self.key}
+        known |= {"marks": self.marks} | fields
         return Holder(vertex=vertex, instance=instance, kind=kind, **known)
 
 
@@ -93,9 +102,14 @@ class Search:
     def holders(
         self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output"]
     ) -> tuple[Holder, ...]:
-        """What keeps a watermark below `value`, each once: the coalesced one of all inputs, or the one that leaves."""
+        """What keeps a watermark below `value`, each once: the coalesced one of all inputs, or the one that leaves.
+
+        Those behind the lowest inputs are first; where none counts, all are idle, and none is lower than another.
+        """
         search = {"inputs": self._coalesced, "output": self._output}[at]
         result = _without_idle_release(search(vertex, instance, Target(key, value)))
+        if not all(holder.kind in {"idle", "silent"} for holder, _ in result):
+            result.sort(key=_rank)
         return unique_holders(
             replace(holder, through=tuple(name for name in holder.through if name != vertex)) for holder, _ in result
         )
@@ -146,10 +160,12 @@ class Search:
         if vertex not in self.joins:
             target = self._on_grid(vertex, target)
             return self._coalesced(vertex, instance, target) or self._inside(vertex, instance, target)
-        received = self.join_state(vertex, instance).received[target.key]
-        result = [] if received != START and received >= target.value else self._side(vertex, instance, target)
+        state = self.join_state(vertex, instance)
+        received = state.received[target.key]
+        beside = target.beside(received)
+        result = [] if received != START and received >= target.value else self._side(vertex, instance, beside)
         if self.joins[vertex].output == "state":
-            result += self._limit(vertex, instance, target)
+            result += self._limit(vertex, instance, target.beside(state.limits[target.key]))
         return result or self._inside(vertex, instance, target)
 
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
@@ -223,7 +239,7 @@ class Search:
             if watermark is not None and watermark >= target.value:
                 continue
             # Those that are excluded may still be let through when all are.
-            beside = target.one_step_upstream(_ahead_of(watermark, watermarks.values()), vertex)
+            beside = target.beside(watermark).one_step_upstream(_ahead_of(watermark, watermarks.values()), vertex)
             if edge is None:
                 result += self._coalesced(vertex, instance, beside, number) or self._taken(
                     vertex, instance, beside, number
@@ -271,7 +287,7 @@ class Search:
 
         It does not matter how far the others are, and neither idle inputs nor ended ones let anything through.
         """
-        alone = Target(target.key, target.value, (vertex, *target.through))
+        alone = Target(target.key, target.value, (vertex, *target.through), marks=target.marks)
         result = _without_idle_release(self._coalesced(vertex, instance, alone, edge))
         return [(replace(holder, end_helps=False), helps) for holder, helps in result]
 
@@ -310,15 +326,17 @@ class Search:
             return self._inside(vertex, instance, target)
         result: list[Blocking] = []
         for number in below or partitions:
+            mark = marks[number]
             kind: Kind = "idle" if last_kind == "idle" else "silent"
             if below:
-                deadline_ms, mark = partitions[number].state.deadline_ms, marks[number]
+                deadline_ms = partitions[number].state.deadline_ms
                 reached_ms = target.value + mapper.policy.lag
                 by_clock = mapper.policy.by_clock and (deadline_ms is None or reached_ms < deadline_ms)
                 kind = "clock" if by_clock else "slow"
                 if kind == "slow" and awaited != START and mark is not None and mark >= awaited:
                     kind = "throttled"
-            beside = target.one_step_upstream(_ahead_of(marks[number], marks.values()), vertex)
+            counted = target.beside(None if mark is None else mapper.frames.floor(mark))
+            beside = counted.one_step_upstream(_ahead_of(mark, marks.values()), vertex)
             holder = self._partition(vertex, instance, number, kind, beside, mapper, partitions[number])
             result.append((holder, beside.reached or kind == "clock"))
         return result or [self._blocking(vertex, instance, "idle", target)]
@@ -390,6 +408,12 @@ def history_of(run: DataflowRun, execution: RecordedRow, vertex: str, instance: 
         history.insert(0, (row["execution"], row["saved_ms"]))
         number = run.executions[row["execution"] - 1]["snapshot"]
     return history
+
+
+def _rank(blocking: Blocking) -> tuple[int, ...]:
+    """The lower, the earlier it is named."""
+    holder, _ = blocking
+    return holder.marks
 
 
 def _ahead_of(watermark: int | None, others: Iterable[int | None]) -> list[int]:

@@ -15,6 +15,7 @@ from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
 from wmlab.dataflow.answers.job import FaultInForce
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
 from wmlab.dataflow.answers.state import HeldState
+from wmlab.dataflow.model.join import START
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _HOLDERS_NAMED: Final = 3
@@ -48,7 +49,7 @@ def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None)
     return joined(
         _watermark(run, cause, at_ms, instance),
         _window(run, cause),
-        held_sentence(run, _named_holders(cause)) or free,
+        held_sentences(run, cause.holders, cause.holders_now, cause.needed) or free,
         release_sentence(run, cause.holders, cause.release_ms),
         state.sentence if state is not None and _may_grow(state) else "",
     )
@@ -86,11 +87,20 @@ def _window(run: DataflowRun, cause: Cause) -> str:
     )
 
 
-def _named_holders(cause: Cause) -> Sequence[Holder]:
-    """The holders without those that are ahead of the watermark, while something waits that is not."""
-    if not any(holder.is_waiting for holder in cause.holders_now):
-        return cause.holders
-    return [h for h in cause.holders if h.is_waiting or not h.is_ahead(cause.key, cause.watermark)]
+def held_sentences(run: DataflowRun, holders: Sequence[Holder], now: Sequence[Holder], needed: int | None) -> str:
+    """Who holds the watermark where it is, `now`, and who else is below the one that is needed; empty if nobody is."""
+    places = {holder.place for holder in now}
+    first = [holder for holder in holders if holder.place in places] or holders
+    below = [holder for holder in holders if holder not in first and needed is not None and holder.is_below(needed)]
+    others = [f"{holder.name} ({_mark(run, holder)})" for holder in below]
+    also = f"Also below {run.time(needed)}: {listed(others, most=_HOLDERS_NAMED + 1)}." if others else ""
+    return joined(held_sentence(run, first), also)
+
+
+def _mark(run: DataflowRun, holder: Holder) -> str:
+    """The watermark of a holder as the vertex has it that takes it."""
+    mark = holder.marks[-1]
+    return "no watermark yet" if mark == START else run.time(mark)
 
 
 def held_sentence(run: DataflowRun, holders: Sequence[Holder]) -> str:

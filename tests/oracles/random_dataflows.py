@@ -1,0 +1,57 @@
+"""Random dataflows: one or two sources of up to three partitions into a merge and a window, with faults."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from wmlab import dataflow as flow
+
+
+def random_dataflow(seed: int) -> flow.Dataflow:
+    """A dataflow of twelve seconds."""
+    rng = Random(seed)
+    sources = [_source(name, rng) for name in ("a", "b")[: rng.choice((1, 2, 2))]]
+    window = flow.Window(
+        "count", rng.choice((500, 1_000, 2_500)), column="t", by=("user",), aggregates={"n": "count()"}
+    )
+    faults: list[flow.SilentPartition | flow.LatePartition] = []
+    for source in sources:
+        at_ms, for_ms, partition = (
+            rng.randrange(1_000, 6_000),
+            rng.randrange(500, 5_000),
+            rng.randrange(source.partitions),
+        )
+        faults += rng.sample(
+            [
+                flow.SilentPartition(source.name, partition, at_ms=at_ms, for_ms=for_ms),
+                flow.LatePartition(source.name, partition, at_ms=at_ms, for_ms=for_ms, by_ms=rng.randrange(500, 4_000)),
+            ],
+            rng.choice((0, 1, 1)),
+        )
+    edges: Any = [f"{sources[0].name} -> both -> count -> out", *(f"{source.name} -> both" for source in sources[1:])]
+    return flow.Dataflow(
+        f"random {seed}",
+        vertices=(*sources, flow.Merge("both"), window, flow.Sink("out")),
+        edges=edges,
+        duration_ms=12_000,
+        faults=tuple(faults),
+        seed=seed,
+    )
+
+
+def _source(name: str, rng: Random) -> flow.Source:
+    partitions, every_ms, lag_ms = rng.choice((1, 2, 3)), rng.choice((100, 250, 400)), rng.choice((0, 300, 900))
+    until_ms = rng.choice((5_000, 9_000))
+    rows = tuple((t, t + rng.randint(0, 500), rng.randrange(3)) for t in range(0, until_ms, every_ms))
+    return flow.Source(
+        name,
+        columns=("t", "at", "user"),
+        rows=rows,
+        arrival="at",
+        times=(flow.EventTime("t", lag_ms=lag_ms),),
+        partitions=partitions,
+        partition_by="user",
+        frame_ms=rng.choice((1, 1, 100)),
+        idle_timeout_ms=rng.choice((800, 1_500, 3_000, 60_000)),
+    )

@@ -1,0 +1,130 @@
+"""Who holds the watermark of a dataflow: `explain`, the charts and the second judge name the same ones."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
+import pytest
+
+import wmlab as wm
+from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
+from tests.oracles.random_dataflows import random_dataflow
+from tests.repetitions import repetitions
+from wmlab import dataflow as flow
+from wmlab.core.recording import Recording
+
+RUNS = repetitions(60, long=1_000)
+END_MS = 12_000
+_NAMED = re.compile(r"partition (\d+) of (\w+)")
+
+
+def differences(recording: Any, at_ms: int) -> list[str]:
+    """What `explain` says otherwise than the judge about the window of a recording at a moment; raises for none."""
+    judge, answer = DataflowOracle(recording), recording.explain(at_ms=at_ms, vertex="count")
+    every, _ = judge.levels("count", answer.instance, answer.key, at_ms)
+    watermark = None if every.watermark == LOWEST else every.watermark
+    wrong = []
+    if (answer.watermark, answer.since_ms) != (watermark, every.since_ms):
+        wrong.append(f"{at_ms}: watermark {answer.watermark} since {answer.since_ms}, not {watermark}")
+    places = judge.holders("count", answer.instance, answer.key, at_ms)
+    if not places or any(place.partition is None for place in places):
+        # No input counts, so that no one is the lowest; or something is on its way.
+        return wrong
+    held, _, below = (
+        answer.sentence.partition("It is held by ")[2].partition("It is released")[0].partition("Also below")
+    )
+    named = {Place(vertex, 0, int(number)) for number, vertex in _NAMED.findall(held)}
+    if not named <= places or len(named) < min(3, len(places)):
+        wrong.append(f"{at_ms}: held by {named}, not by {places}")
+    ranked = [Place(holder.vertex, holder.instance, holder.partition) for holder in answer.holders]
+    if set(ranked[: len(places)]) != places:
+        wrong.append(f"{at_ms}: ranked {ranked}, not with {places} first")
+    if {Place(vertex, 0, int(number)) for number, vertex in _NAMED.findall(below)} & places:
+        wrong.append(f"{at_ms}: one that sets the watermark is among the others: {below}")
+    return wrong
+
+
+def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
+    wrong, moments = [], 0
+    for seed in range(RUNS):
+        recording, rng = random_dataflow(seed).record(), Random(seed)
+        for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
+            moments += 1
+            wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]
+    count(moments, "moments of dataflows by two judges")
+    assert wrong == []
+
+
+def test_the_chart_names_who_held_the_watermark_longest(count: Any) -> None:
+    wrong, charts = [], 0
+    for seed in range(RUNS):
+        recording = random_dataflow(seed).record()
+        names = [vertex.name for vertex in recording.dataflow.vertices if isinstance(vertex, flow.Source)]
+        if len(names) > 1:
+            charts += 1
+            held_ms = DataflowOracle(recording).held_ms("both", 0, 0, END_MS)
+            longest = [name for edge, name in enumerate(names) if held_ms[edge] == max(held_ms.values())]
+            sentence = wm.dataflow.chart.coalescing(recording, vertex="both").sentence
+            if f"was held longest by {' and '.join(longest)}: " not in sentence:
+                wrong.append(f"seed {seed}: {longest}, but {sentence}")
+    count(charts, "charts of coalescing by two judges")
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def clicks_and_adds() -> Recording:
+    """Three partitions that lag by 0.4 s, and one that lags by 0.9 s."""
+    clicks = flow.Source(
+        "clicks",
+        columns=["t", "user"],
+        rows=[(t, n % 3) for n, t in enumerate(range(0, 20_000, 250))],
+        arrival="t",
+        times=[flow.EventTime("t", lag_ms=400)],
+        partitions=3,
+        partition_by="user",
+    )
+    adds = flow.Source(
+        "adds",
+        columns=["t", "user"],
+        rows=[(t, 0) for t in range(0, 20_000, 1_000)],
+        arrival="t",
+        times=[flow.EventTime("t", lag_ms=900)],
+    )
+    window = flow.Window("count", "5 s", column="t", by=["user"], aggregates={"n": "count()"})
+    return flow.Dataflow(
+        "clicks and adds",
+        vertices=[clicks, adds, flow.Merge("both"), window, flow.Sink("out")],
+        edges=["clicks -> both -> count -> out", "adds -> both"],
+        duration_ms="20 s",
+        jitter_ms=0.0,
+    ).record()
+
+
+def test_the_input_that_sets_the_watermark_is_first_and_the_others_follow_with_theirs(
+    clicks_and_adds: Any,
+) -> None:
+    answer = clicks_and_adds.explain(at_ms="4900 ms")
+    assert answer.watermark == 3_100
+    assert "It is held by partition 0 of adds (through both): its watermark is 3.1 s" in answer.sentence
+    others = "partition 2 of clicks (3.85 s), partition 0 of clicks (4.1 s) and partition 1 of clicks (4.35 s)"
+    assert f"Also below 5 s: {others}." in answer.sentence
+    assert [holder.marks[-1] for holder in answer.holders] == [3_100, 3_850, 4_100, 4_350]
+
+
+def test_chart_and_explain_name_the_one_input_that_is_left_when_the_other_is_idle() -> None:
+    web = flow.Source("web", columns=["t"], rows=[[t] for t in range(0, 9_000, 500)], arrival="t", times="t")
+    app = flow.Source("app", columns=["t"], rows=[[100]], arrival="t", times="t", idle_timeout_ms=1_000)
+    window = flow.Window("count", "5 s", column="t", aggregates={"n": "count()"})
+    recording = flow.Dataflow(
+        "an idle app",
+        vertices=[web, app, flow.Merge("both"), window, flow.Sink("out")],
+        edges=["web -> both -> count -> out", "app -> both"],
+        duration_ms="10 s",
+        jitter_ms=0.0,
+    ).record()
+    sentence = wm.dataflow.chart.coalescing(recording, vertex="both").sentence
+    assert sentence.startswith("The watermark of key 0 at both was held longest by web: ")
+    assert sentence.endswith("The last watermark was 8.5 s.")
+    assert "It is held by partition 0 of web" in recording.explain(at_ms="6 s", vertex="both").sentence
