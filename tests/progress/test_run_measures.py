@@ -34,8 +34,7 @@ def test_the_measures_count_what_the_tables_have() -> None:
 def test_a_lost_buffer_is_the_difference_and_its_effect_is_told() -> None:
     lost = SCENARIO.replace(script=[plan.LoseBuffer("s", 2)])
     comparison = wm.compare(SCENARIO.record(), lost.record(), labels=["whole", "one lost"])
-    assert comparison.sentence.startswith("one lost gave 4 counted records, fewer than whole with 5.")
-    assert "The global watermark of one lost lags most" in comparison.sentence
+    assert comparison.sentence.startswith("The global watermark of one lost lags most")
     results = dict(comparison.results)
     assert results["windows fired by the watermark"] == (2, 0)
     assert results["records counted in windows"] == (5, 4)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.strategies.model.logs import Clock, logs, trace
+from wmlab.core.charts.scene import Dots
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import load
 from wmlab.strategies.advice import advise
@@ -185,13 +186,13 @@ def test_the_clock_goes_on_after_the_last_record_and_says_which_window_never_clo
     assert [outcome.unclosed for outcome in found] == [1, 0, 0]
     # The step of an idle source is at most the clock less its delay: at 11 s X is 10 s.
     assert [outcome.result_p50_ms for outcome in found] == [None, 0, 0]
-    assert "Until 20 s, 1 of 1 window never closes with StreamTime(grace=0 ms)." in found.sentence
     at_end = compare(quiet(), strategies, window_ms="10s")
     assert [outcome.unclosed for outcome in at_end] == [1, 1, 1]
     assert "StreamTime(grace=0 ms): 1 of 1 window never closes" in "".join(
         str(p.title) for p in lag(found).scene.panels
     )
-    assert "1 of 1 window never closes with StreamTime" in lateness_curve(found).sentence
+    points = [layer for layer in lateness_curve(found).scene.panels[0].layers if isinstance(layer, Dots)]
+    assert "1 of 1 window never closes" in str(points[0].hover)
     with pytest.raises(ModelError, match=r"until_ms is 1999, before the last arrival.(?s:.*)Give 2000 or more"):
         compare(quiet(), strategies, window_ms="10s", until_ms=1_999)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from wmlab.core.late import COUNTS
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
 from wmlab.core.scenario_words import ScenarioWords, differences, names_of_runs
-from wmlab.core.words import counted, grouped, joined, listed, rounded, wrapped
+from wmlab.core.words import grouped, joined, listed, rounded, wrapped
 
 _MOST_ROWS: Final = 400
 
@@ -43,7 +42,7 @@ class RunComparison(Answer):
 
     @property
     def sentence(self) -> str:
-        """Which runs failed, had no bound, gave fewer results or had something late, and which bound lags most."""
+        """Which runs failed, had no bound or had something late, and which bound lags most."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,7 +136,7 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
-    sentence = joined(_failures(runs), _fewer_results(runs), _late(runs), _lags(bound, runs), _seen_lags(runs))
+    sentence = joined(_failures(runs), _late(runs), _lags(bound, runs))
     left_out = f"Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     curves: list[Steps] = []
     behind: list[Path] = []
@@ -180,18 +179,6 @@ def _failures(runs: Mapping[str, RunMeasures]) -> str:
     return " ".join([*failed, *without])
 
 
-def _fewer_results(runs: Mapping[str, RunMeasures]) -> str:
-    """Which runs gave fewer results than the one with the most; nothing if none did."""
-    results = {label: run.results for label, run in runs.items() if run.results is not None}
-    if len(set(results.values())) < 2:
-        return ""
-    first, most = max(results.items(), key=itemgetter(1))
-    fewer = [
-        f"{label} gave {counted(number, runs[label].result_noun)}" for label, number in results.items() if number < most
-    ]
-    return f"{listed(fewer)}, fewer than {first} with {grouped(most)}."
-
-
 def _late(runs: Mapping[str, RunMeasures]) -> str:
     """What came late in which run, by each of the two counts; nothing if nothing did."""
     known = {label: run.late for label, run in runs.items() if run.late is not None}
@@ -202,19 +189,6 @@ def _late(runs: Mapping[str, RunMeasures]) -> str:
             of_runs = listed([f"{grouped(number)} in {label}" for label, number in numbers.items()])
             sentences.append(f"{next(iter(known.values())).facts.fill(head)}: {of_runs}.")
     return " ".join(sentences)
-
-
-_NOTABLE: Final = 2
-"""Lags that readers saw are worth a sentence if the worst of one run is so many times that of another."""
-
-
-def _seen_lags(runs: Mapping[str, RunMeasures]) -> str:
-    """In which run the readers were furthest behind, and in which least; nothing if that is much the same in all."""
-    known = sorted((run.seen_lag_ms, label) for label, run in runs.items() if run.seen_lag_ms is not None)
-    if len(known) < 2 or known[-1][0] < _NOTABLE * max(known[0][0], 1):
-        return ""
-    (least_ms, first), (most_ms, last) = known[0], known[-1]
-    return f"Readers saw it up to {rounded(most_ms)} late in {last}, and up to {rounded(least_ms)} in {first}."
 
 
 def _lags(bound: str, runs: Mapping[str, RunMeasures]) -> str:

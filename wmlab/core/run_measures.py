@@ -64,9 +64,8 @@ class RunMeasures(Answer):
 
     `bound` is the name of the bound, for example "lower bound"; `lag_ms` is its mean lag, None if it has none; `late`
     is what came late, None if unknown. A measure that is None is unknown. `width_ms` is the mean distance of upper and
-    lower bound, None without an upper bound. `seen_lag_ms` is the worst lag of the bound that readers saw, None without
-    readers. `scenario` is what was run, in words, None for a log. `failure` says why the run failed; empty if it did
-    not. `results` counts the results, None if the run has none; `result_noun` is the name of one result.
+    lower bound, None without an upper bound. `scenario` is what was run, in words, None for a log. `failure` says why
+    the run failed; empty if it did not. `results` counts the results, None if the run has none.
     """
 
     name: str
@@ -78,9 +77,7 @@ class RunMeasures(Answer):
     late: Late | None = None
     failure: str = ""
     results: int | None = None
-    result_noun: str = "result"
     width_ms: float | None = None
-    seen_lag_ms: int | None = None
 
     @property
     def has_bound(self) -> bool:

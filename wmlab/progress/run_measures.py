@@ -40,15 +40,13 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
     lag = Lag.of(steps)
     on_way_ms = [row["arrived_ms"] - row["created_ms"] for row in arrivals]
     scenario = recording.scenario_as(ProgressScenario)
-    counting = is_build(operator)
     return RunMeasures(
         name=recording.name,
         bound=BOUND,
         steps=tuple(steps),
         lag_ms=lag.mean_ms,
         scenario=None if scenario is None else words_of(scenario, Vocabulary()),
-        results=sum(row["records"] for row in (fired if counting else arrivals)),
-        result_noun="counted record" if counting else "result",
+        results=sum(row["records"] for row in (fired if is_build(operator) else arrivals)),
         late=late,
         measures={
             f"buffers at {operator}": len(arrivals),

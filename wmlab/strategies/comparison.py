@@ -25,7 +25,7 @@ from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
-from wmlab.core.words import counted, exactly, grouped, listed, moment, rounded, shown
+from wmlab.core.words import counted, exactly, grouped, listed, rounded, shown
 from wmlab.strategies.clocks import wrong_times
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
@@ -214,7 +214,7 @@ class Comparison(TableAnswer[Outcome]):
     @property
     def sentence(self) -> str:
         """Which strategy loses the least, or has the fewest late records if no windows are known; which has the
-        smallest lag, which are useless, and which leave windows open.
+        smallest lag, and which are useless.
 
         Records with wrong times, which all these numbers include, come first. The smallest lag is sought among the
         strategies that are not ahead of the arrivals, see `Outcome.ahead_ms`, and miss at most half of the records.
@@ -242,15 +242,7 @@ class Comparison(TableAnswer[Outcome]):
             else:
                 text = f"{over}, {least.name} {best} {cost}. {first.name} is the least behind{of} "
                 text += f"({missed_text(first)}, lag {_time(first.lag_p50_ms)})"
-        return f"{text}{ahead_text(ahead)}.{self._of_open_windows()}"
-
-    def _of_open_windows(self) -> str:
-        """Which strategies leave windows open when the clock ends, if that was asked for; as a sentence."""
-        left = [f"{never_closed(o)} with {o.name}" for o in self.outcomes if o.unclosed]
-        if self.until_ms <= self.trace.span_ms[1] or not left:
-            return ""
-        until = moment(self.until_ms, clock_ms=Log.of(self.trace).clock_ms)
-        return f" Until {until}, {listed(left, most=_NAMED)}."
+        return f"{text}{ahead_text(ahead)}."
 
     def _of_wrong_times(self) -> str:
         """How many records have wrong times, and what to do about it, as a sentence; empty if none has."""

@@ -94,16 +94,14 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     from wmlab.streams.checks import late_reads_of
 
     bounds, figures = measured_run(recording, stream)
-    lag_ms, seen_lag_ms = figures["lag_ms"], figures["seen_worst_lag_ms"]
     scenario = recording.scenario_as(StreamScenario)
     late = _late(figures, late_reads_of(recording, the_stream(recording, stream)))
     return RunMeasures(
         name=recording.name,
         bound="lower bound",
         steps=tuple((at_ms, lower) for at_ms, lower, _ in bounds),
-        lag_ms=lag_ms,
+        lag_ms=figures["lag_ms"],
         width_ms=figures["uncertainty_ms"],
-        seen_lag_ms=None if seen_lag_ms is None else int(seen_lag_ms),
         scenario=None if scenario is None else words_of(scenario, WORDS),
         late=late,
         measures={words: figures[name] for name, words in MEASURES.items()} | late.measures,

@@ -11,15 +11,28 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
-from wmlab.dataflow.model.coalescer import KeyedCoalescer
+from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Watermark
-from wmlab.dataflow.model.permute import explore, orders, outcome_of
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
+from wmlab.dataflow.model.permute import Histories, MessageOrder, OrderOutcome, explore, orders
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, JobFailedError
 
 IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE_MESSAGE), (Watermark(0, 20), IDLE_MESSAGE)]
 UNFLUSHED = Deviations(highest_held_back=True)
 INPUTS = st.lists(streams(length=3, ends=[()]), min_size=2, max_size=3)
 ENDED = st.lists(streams(length=3, ends=[(IDLE_MESSAGE,), (DONE,)]), min_size=2, max_size=3)
+
+
+def outcome_of(coalescer: KeyedCoalescer, histories: Histories, order: MessageOrder) -> OrderOutcome:
+    """What one order leads to from the state of `coalescer` on, which stays as it is."""
+    coalescer = coalescer.copy()
+    waiting = [iter(items) for items in histories]
+    output: EmittedItems = ()
+    for number, index in enumerate(order, start=1):
+        try:
+            output += coalescer.step(index, next(waiting[index]))
+        except JobFailedError as failed:
+            return OrderOutcome(output, failed.problem, 1, order[:number])
+    return OrderOutcome(output, None, 1, order)
 
 
 @given(INPUTS, st.sampled_from([DESIGN, SHIPPED]))

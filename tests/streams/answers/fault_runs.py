@@ -119,7 +119,7 @@ class Reruns:
         scenario = self.scenario
         if cause.kind is CauseKind.NEWEST:
             return None if cause.log is None else self.without(cause.log)
-        slow = [party.name for party in cause.parties if party.subject == "writer" and not party.is_held_by_fault]
+        slow = [party.name for party in cause.parties if party.subject == "writer" and not is_held_by_fault(party)]
         remaining = scenario.script
         for party in cause.parties:
             if party.name not in slow:
@@ -164,6 +164,11 @@ def _is_of(action: Any, party: Party) -> bool:
     named = {getattr(action, name, None) for name in ("writer", "reader", "controller", "a", "b", "store")}
     is_general = isinstance(action, script.LoseMarksSegment | script.StoreUnavailable | script.CrashController)
     return party.name in named or is_general
+
+
+def is_held_by_fault(party: Party) -> bool:
+    """Whether the fault is what keeps the party back: as far as is known, nothing else did before."""
+    return party.fault is not None and not party.was_behind and party.open_until_ms is None
 
 
 def is_higher(bound: int | None, than: int | None) -> bool:

@@ -95,19 +95,6 @@ def explore(coalescer: KeyedCoalescer, histories: Histories, *, limit: int) -> t
     return _outcomes(ended)
 
 
-def outcome_of(coalescer: KeyedCoalescer, histories: Histories, order: MessageOrder) -> OrderOutcome:
-    """What one order leads to from the state of `coalescer` on, which stays as it is."""
-    coalescer = coalescer.copy()
-    waiting = [iter(items) for items in histories]
-    output: EmittedItems = ()
-    for number, index in enumerate(order, start=1):
-        try:
-            output += coalescer.step(index, next(waiting[index]))
-        except JobFailedError as failed:
-            return OrderOutcome(output, failed.problem, 1, order[:number])
-    return OrderOutcome(output, None, 1, order)
-
-
 def _add(ended: dict[_End, tuple[int, MessageOrder]], end: _End, count: int, order: MessageOrder) -> None:
     """Count `count` more orders that end so; the first order that did is kept."""
     before, example = ended.get(end, (0, order))

@@ -409,11 +409,5 @@ def _describe(
     return (
         f"A constant bound has 99% of the records of {trace.name} for {lag_text(lag_ms)}; the perfect watermark has "
         f"all for {rounded(edge)}. {who} less than the constant bound with the same lag"
-        f"{ahead_text(ahead)}.{_open_windows(placed, names)}"
+        f"{ahead_text(ahead)}."
     )
-
-
-def _open_windows(placed: Sequence[Outcome], names: Sequence[str]) -> str:
-    """Which strategies leave windows open when the clock ends, as a sentence; empty without windows."""
-    left = [f"{never_closed(o)} with {name}" for name, o in zip(names, placed, strict=True) if o.unclosed]
-    return f" When the clock ends, {listed(left, most=3)}." if left else ""

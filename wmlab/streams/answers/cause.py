@@ -56,11 +56,6 @@ class Party:
     back_ms: int | None = None
     is_former: bool = False
 
-    @property
-    def is_held_by_fault(self) -> bool:
-        """Whether the fault is what keeps the party back: as far as is known, nothing else did before."""
-        return self.fault is not None and not self.was_behind and self.open_until_ms is None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
