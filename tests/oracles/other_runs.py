@@ -1,4 +1,4 @@
-"""Runs that no script makes: replays of a log with a writer that falls silent, and streams whose times are apart."""
+"""Runs of a shape of their own: replays of a log, streams whose times are apart, and a stream left alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import wmlab as wm
 from tests.oracles.runs import GROUP, LENGTH_MS, ORDERS, TRADES
 from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import script
 
 
 def replayed_run(seed: int) -> Scenario:
@@ -65,3 +66,20 @@ def _folder() -> TemporaryDirectory[str]:
 def _folder_of_logs() -> Path:
     """Where the logs are, until the end of the tests."""
     return Path(_folder().name)
+
+
+def left_alone_run(seed: int) -> Scenario:
+    """The marks segment is lost while a group reads, and later the only writer crashes for good."""
+    return Scenario(
+        f"left alone {seed}",
+        stream=wm.Stream(ORDERS, segments=1, timestamp_aggregation_timeout_ms=4_000),
+        writers=[wm.EventWriter("w1", rate_per_s=20)],
+        readers=wm.ReaderGroup(GROUP, readers=2),
+        controllers=wm.Controllers(period_ms=1_000),
+        script=[
+            script.LoseMarksSegment(at_ms=7_000, for_ms=10_000),
+            script.CrashWriter(at_ms=20_000, writer="w1"),
+        ],
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
