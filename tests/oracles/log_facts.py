@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from tests.oracles.states import Befallen, state_of
@@ -103,6 +104,29 @@ def log_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     yield from of_stream(run, stream, at_ms)
     yield from holder_facts(run, stream, at_ms, cause)
     yield from cycle_facts(run, stream, at_ms, cause)
+    yield from silent_facts(run, stream, at_ms)
+
+
+def silent_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
+    """The replayed writer with the smallest newest event, if it is silent, has noted later times, and holds nothing."""
+    replays = {part.name for part in run.scenario.writers if part.trace is not None}
+    sent: dict[str, list[Row]] = {}
+    for row in run.by_then("events", stream, at_ms):
+        if row["writer"] in replays:
+            sent.setdefault(row["writer"], []).append(row)
+    newest = {name: max(row["event_time"] for row in rows) for name, rows in sent.items()}
+    lower = run.lower(stream, at_ms)
+    if not newest or lower is None:
+        return
+    name = min(newest, key=lambda writer: (newest[writer], writer))
+    noted = run.on_record(stream, at_ms).get(name)
+    appended = [row["append_ms"] for row in sent[name]]
+    pause_ms = max((later - earlier for earlier, later in pairwise(appended)), default=0)
+    is_silent = at_ms - appended[-1] > pause_ms and newest[name] < lower
+    if is_silent and noted is not None and noted["time"] > newest[name] and name not in log_holders(run, stream, at_ms):
+        yield "silent writer", name
+        yield "newest event", newest[name]
+        yield "sent at", appended[-1]
 
 
 def set_by(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact]:

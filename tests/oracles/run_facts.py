@@ -224,4 +224,23 @@ def what_never_came(run: Run, stream: str) -> Iterator[Fact]:
     if not run.all_rows("cycles", stream):
         yield "no cycle before", run.end_ms
     rows = run.all_rows("incidents", stream)
-    yield "never came", tuple(row["detail"] for row in rows if row["outcome"] == "never came")
+    yield "never came", tuple(row["detail"] for row in rows if row["outcome"] == "never happened")
+    yield "streams apart", streams_apart(run, stream)
+
+
+def streams_apart(run: Run, stream: str) -> tuple[str, ...] | None:
+    """The streams of the first group that reads this one with others, if two of them have no time in common."""
+    rows = run.recording.table("positions").to_pylist()
+    for group in sorted({row["group"] for row in rows}):
+        together = sorted({row["stream"] for row in rows if row["group"] == group})
+        written = [events for name in together if (events := run.all_rows("events", name))]
+        if stream in together and any(_is_apart(one, other) for one in written for other in written):
+            return tuple(together)
+    return None
+
+
+def _is_apart(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    """Whether all times of a stream are before those of another one that was written at the same time."""
+    is_before = max(row["event_time"] for row in one) < min(row["event_time"] for row in other)
+    appended = [[row["append_ms"] for row in rows] for rows in (one, other)]
+    return is_before and max(map(min, appended)) <= min(map(max, appended))

@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from string import Formatter
 from typing import Any
 
 from tests.oracles.counterfactuals import the_only_one
+from tests.oracles.other_runs import apart_run, left_alone_run, replayed_run
 from tests.oracles.runs import DECK, GROUP, LENGTH_MS, ORDERS, drawn_run, moments_of
 from tests.oracles.streams import Curve, Oracle, differences
 from tests.repetitions import Count, repetitions
+from wmlab.core.overlap import TimesApartWarning
 from wmlab.streams.answers import vocabulary
 from wmlab.streams.answers.vocabulary import CauseKind
+from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 
-RUNS = range(repetitions(30, long=1_000))
-MOMENTS = 6
+DRAWN = (*range(repetitions(19, long=1_000)), 36, 40, 51)
+RUNS = (*range(-3, 0), *DRAWN)
+"""The seeds of drawn runs; those below zero are runs of a shape of their own."""
+OF_OWN_SHAPE = (replayed_run, apart_run, left_alone_run)
+MOMENTS = 5
 AT_LEAST = 0.93
 """The share of moments at which the only party without which the bound is higher is named."""
 
-BY_HAND = {"silent writer", "newest event", "sent at", "streams apart"}
-"""Labels of replayed logs and of streams whose times are apart, which no drawn run has: tests by hand have them."""
+
+def scenario_of(seed: int) -> Scenario:
+    if seed >= 0:
+        return drawn_run(seed)
+    return OF_OWN_SHAPE[seed % 3](seed)
 
 
 @cache
 def oracle_of(seed: int) -> Oracle:
-    scenario = drawn_run(seed)
-    return Oracle(scenario, scenario.record(progress=False))
+    scenario = scenario_of(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TimesApartWarning)
+        return Oracle(scenario, scenario.record(progress=False))
 
 
-def answers_of(seed: int) -> Iterator[tuple[Curve, int, Any]]:
+@cache
+def answers_of(seed: int) -> list[tuple[Curve, int, Any]]:
     """What is said of each curve of a run at some moments."""
     oracle = oracle_of(seed)
-    for curve in oracle.curves():
-        for at_ms in moments_of(f"{seed} {curve}", MOMENTS):
-            yield curve, at_ms, oracle.run.recording.explain(at_ms=at_ms, **curve.asked)
+    return [
+        (curve, at_ms, oracle.run.recording.explain(at_ms=at_ms, **curve.asked))
+        for curve in oracle.curves()
+        for at_ms in moments_of(f"{seed} {curve}", MOMENTS)
+    ]
+
+
+@cache
+def answers_of_run(seed: int) -> dict[str, Any]:
+    """What is said of each stream of a whole run."""
+    run = oracle_of(seed).run
+    return {stream: run.recording.explain(stream=stream) for stream in run.titles}
 
 
 def test_every_action_is_drawn() -> None:
     kinds = {kind for name in script.__all__ if isinstance(kind := getattr(script, name), type)}
     assert set(DECK) == kinds
-    assert {type(act) for seed in RUNS for act in drawn_run(seed).script} == kinds
+    assert {type(act) for seed in DRAWN for act in drawn_run(seed).script} == kinds
 
 
 def test_every_fact_of_a_moment_is_what_the_tables_say(count: Count) -> None:
@@ -63,9 +85,9 @@ def test_every_fact_of_a_whole_run_is_what_the_tables_say(count: Count) -> None:
     labels = 0
     for seed in RUNS:
         oracle = oracle_of(seed)
-        for stream in oracle.run.titles:
+        for stream, answer in answers_of_run(seed).items():
             computed = oracle.of_run(stream)
-            found = differences(oracle.run.recording.explain(stream=stream).facts, computed)
+            found = differences(answer.facts, computed)
             assert not found, f"drawn_run({seed}), {stream}: (said, computed) {found}"
             labels += len(computed)
     count(labels, "labels of whole runs compared")
@@ -97,13 +119,11 @@ def test_every_label_and_headline_is_reached_by_a_drawn_run() -> None:
         for _, _, answer in answers_of(seed):
             labels.update(list(answer.facts))
             said.update(answer.templates)
-        for stream in oracle_of(seed).run.titles:
-            answer = oracle_of(seed).run.recording.explain(stream=stream)
+        for answer in answers_of_run(seed).values():
             labels.update(list(answer.facts))
             said.update(answer.templates)
-    assert set(vocabulary.LABELS) - set(labels) <= BY_HAND
-    unsaid = all_templates() - set(said)
-    assert {each for each in unsaid if not any(f"{{{label}}}" in each for label in BY_HAND)} == set()
+    assert set(vocabulary.LABELS) - set(labels) == set()
+    assert all_templates() - set(said) == set()
 
 
 def all_templates() -> set[str]:
@@ -123,7 +143,7 @@ def all_templates() -> set[str]:
 
 def test_the_only_party_without_which_a_bound_is_higher_is_named(count: Count) -> None:
     named: list[bool] = []
-    for seed in range(repetitions(60, long=300)):
+    for seed in range(repetitions(24, long=300)):
         scenario = drawn_run(seed)
         recording = oracle_of(seed).run.recording
         moments = [at_ms for at_ms in moments_of(f"without {seed}", 12) if at_ms < LENGTH_MS]
@@ -134,7 +154,7 @@ def test_the_only_party_without_which_a_bound_is_higher_is_named(count: Count) -
                 asked: dict[str, Any] = {"stream": ORDERS} if group is None else {"stream": ORDERS, "group": group}
                 named.append(is_named(party, recording.explain(at_ms=at_ms, **asked).facts))
     count(len(named), "moments with a single party without which the bound is higher")
-    assert len(named) >= 100
+    assert len(named) >= 30
     assert sum(named) / len(named) >= AT_LEAST
 
 

@@ -379,7 +379,8 @@ class _Group:
         """The group that shares a map of times: its bound is the least of the map, of readers that have entered it."""
         index = bisect_right(self._map, at_ms, key=lambda row: int(row["at_ms"])) - 1
         if index < 0:
-            return replace(state, lower=None, since_ms=None)
+            has_next = state.newest is not None
+            return replace(state, lower=None, since_ms=None, behind=(), has_next=has_next, has_map=True)
         row = self._map[index]
         lower = row["lower"]
         while index > 0 and self._map[index - 1]["lower"] == lower:

@@ -300,7 +300,9 @@ class RunState:
         fault = self.faults.of("store", *_STORES, at_ms=self.at_ms) or self.faults.of_marks_segment(at_ms=self.at_ms)
         if fault is not None:
             return fault
-        nodes = (METADATA_STORE, SEGMENT_STORE)
+        stores = (METADATA_STORE, SEGMENT_STORE)
+        # Of two partitions the one counts that the row of the cycle names.
+        nodes = [store for store in stores if store.replace("-", " ") in self.cycle["reason"]] or stores
         fault = self.faults.of("controller", str(self.cycle["controller"]), at_ms=self.at_ms, needs=nodes)
         return fault if fault is not None and fault.apart_from else None
 

@@ -1,0 +1,85 @@
+"""Runs of a shape of their own: replays of a log, streams whose times are apart, and a stream left alone."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import wmlab as wm
+from tests.oracles.runs import GROUP, LENGTH_MS, ORDERS, TRADES
+from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import script
+
+
+def replayed_run(seed: int) -> Scenario:
+    """Three writers of a log, of which one sends nothing after a while, and goes on noting times."""
+    draw = Random(f"replay {seed}")
+    last_ms = draw.choice((9_000, 15_000))
+    late_ms = draw.choice((100, 700))
+    rows = [
+        (at_ms - late_ms, at_ms, name)
+        for at_ms in range(1_000, LENGTH_MS + 1_000, 1_000)
+        for name in ("a", "b", "c")
+        if name != "b" or at_ms <= last_ms
+    ]
+    path = _folder_of_logs() / f"log {seed}.parquet"
+    times, arrivals, writers = (list(column) for column in zip(*rows, strict=True))
+    pq.write_table(pa.table({"event_time": times, "arrival_ms": arrivals, "writer": writers, "key": writers}), path)
+    return Scenario(
+        f"replayed {seed}",
+        stream=wm.Stream(ORDERS, segments=draw.choice((1, 2)), timestamp_aggregation_timeout_ms=60_000),
+        writers=[wm.EventWriter(name, trace=str(path)) for name in ("a", "b", "c")],
+        readers=wm.ReaderGroup(GROUP, readers=1),
+        controllers=wm.Controllers(period_ms=draw.choice((1_000, 3_000))),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
+
+
+def apart_run(seed: int) -> Scenario:
+    """Two streams that one group reads together, of which one is far ahead of the other."""
+    draw = Random(f"apart {seed}")
+    ahead = draw.choice((LENGTH_MS + 20_000, 1_000_000_000))
+    return Scenario(
+        f"apart {seed}",
+        streams=(wm.Stream(ORDERS), wm.Stream(TRADES)),
+        writers=(
+            wm.EventWriter("w1", rate_per_s=20, stream=ORDERS),
+            wm.EventWriter("v1", rate_per_s=20, stream=TRADES, event_time=f"clock + {ahead}"),
+        ),
+        readers=(wm.ReaderGroup(GROUP, streams=(ORDERS, TRADES)), wm.ReaderGroup("audit", stream=TRADES)),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory()
+
+
+def _folder_of_logs() -> Path:
+    """Where the logs are, until the end of the tests."""
+    return Path(_folder().name)
+
+
+def left_alone_run(seed: int) -> Scenario:
+    """The marks segment is lost while a group reads, and later the only writer crashes for good."""
+    return Scenario(
+        f"left alone {seed}",
+        stream=wm.Stream(ORDERS, segments=1, timestamp_aggregation_timeout_ms=4_000),
+        writers=[wm.EventWriter("w1", rate_per_s=20)],
+        readers=wm.ReaderGroup(GROUP, readers=2),
+        controllers=wm.Controllers(period_ms=1_000),
+        script=[
+            script.LoseMarksSegment(at_ms=7_000, for_ms=10_000),
+            script.CrashWriter(at_ms=20_000, writer="w1"),
+        ],
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
