@@ -17,7 +17,7 @@ from wmlab.core.values import Problems
 from wmlab.streams.bounds.configurations import configurations
 from wmlab.streams.model.replay import Configuration
 
-ANSWERS: Final = {"Disagreement", "Finding", "WriterClock"}
+ANSWERS: Final = {"Disagreement", "Finding", "JobExplanation", "WriterClock"}
 """Public classes whose values a function gives, and nobody makes."""
 CHECKED_WHEN_USED: Final = {"Configuration"}
 """Public classes whose values are checked by the function that takes them; see the last test."""

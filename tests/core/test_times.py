@@ -366,8 +366,8 @@ def test_durations_are_numbers_or_texts() -> None:
         (["soon"], "%d/%m/%Y", "format"),
     ],
 )
-def test_most_of_the_first_texts_say_what_a_column_holds(sample: list[str], time_format: str, kind: str) -> None:
-    assert kind_of(sample, time_format) == kind
+def test_most_of_the_first_texts_say_what_a_column_holds(sample: list[str], time_format: str | None, kind: str) -> None:
+    assert kind_of(sample, [time_format] if time_format else []) == kind
 
 
 MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))

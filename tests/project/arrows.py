@@ -36,7 +36,7 @@ LAYERS: Final = (
         "idle_timeouts",
         "lateness",
         "windows",
-        "causes",
+        "cause_table",
         "facts",
         "flink_facts",
         "flink_view",

@@ -117,7 +117,7 @@ def holders_of(stretches: Iterable[Stretch]) -> tuple[Holder, ...]:
         )
         for (who, why), mine in by_holder.items()
     ]
-    return tuple(sorted(holders, key=lambda holder: (-holder.held_ms, holder.who, holder.why)))
+    return tuple(sorted(holders, key=lambda holder: (-holder.held_ms, holder.why, holder.who)))
 
 
 def meanings_of(holders: Sequence[Holder], meanings: Mapping[Any, str]) -> tuple[tuple[str, str], ...]:

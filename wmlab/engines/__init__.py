@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         read as read,
         spark as spark,
     )
-    from wmlab.engines.causes import CAUSES as CAUSES
+    from wmlab.engines.cause_table import CAUSES as CAUSES
     from wmlab.engines.flink_rest import is_address as is_address
     from wmlab.engines.reading import queries_in as queries_in
     from wmlab.engines.tables import ENGINE_TABLE as ENGINE_TABLE

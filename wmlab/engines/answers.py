@@ -19,7 +19,7 @@ from wmlab.core.facts import FactAnswer, Facts, folded_facts
 from wmlab.core.files import DATA, as_path, write
 from wmlab.core.words import as_sentence, grouped, joined, moment, shown, unbroken, wrapped, zone_once_in
 from wmlab.engines import flink_facts, spark_facts
-from wmlab.engines.causes import Candidate, Certainty, Setting, candidates
+from wmlab.engines.cause_table import Candidate, Certainty, Setting, candidates
 from wmlab.engines.collected import WITHOUT_PLAN
 from wmlab.engines.facts import LABELS, Fact, grown, holds
 from wmlab.engines.flink_rest import BROKE_OFF

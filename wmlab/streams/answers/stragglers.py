@@ -20,7 +20,7 @@ from wmlab.streams.answers.cause_facts import held_by
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.stops import of_stops
 from wmlab.streams.answers.together import streams_apart
-from wmlab.streams.answers.vocabulary import LABELS, MEANINGS, OF_RUN, OF_RUN_NEXT
+from wmlab.streams.answers.vocabulary import LABELS, MEANINGS, OF_RUN, OF_RUN_NEXT, CauseKind
 from wmlab.streams.tables import NEVER_CAME
 
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
@@ -34,7 +34,9 @@ def stragglers_of(recording: Recording, stream: str) -> Holders:
     """
     start_ms, end_ms = run_of(recording, stream)
     curves = Curves(recording, stream)
-    holders = holders_of(_stretches(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms)))
+    held = holders_of(_stretches(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms)))
+    # That the next cycle is awaited is what a healthy run is held by.
+    holders = tuple(sorted(held, key=lambda holder: holder.why == CauseKind.PERIOD))
     of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves)}
     facts = Facts(LABELS, of_run, clock_ms=start_ms)
     chosen = (facts.first_of(templates) for templates in (OF_RUN, OF_RUN_NEXT))
