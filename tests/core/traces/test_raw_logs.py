@@ -91,7 +91,8 @@ def test_a_log_with_no_good_row_is_refused_and_what_is_no_choice_too(tmp_path):
 def test_a_format_is_for_all_other_texts(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text("e,a\n20/07/2015 03:49,20/07/2015 03:50\n21/07/2015 03:49,22/07/2015 03:50\n")
-    assert "name another form of time, format='%d/%m" in problem_of(file, event_time="e", arrival="a")
+    proposed = "'%d/%m/%Y %H:%M' ('%d/%m/%Y %H:%M' reads 4 of 4 values)"
+    assert proposed in problem_of(file, event_time="e", arrival="a")
     trace = traces.load(file, event_time="e", arrival="a", format="%d/%m/%Y %H:%M")
     assert trace.span_ms == (AT_MS + 36_000, AT_MS + 36_000 + 2 * 86_400_000)
     assert "format is '%H:%M', which does not give a day" in problem_of(file, format="%H:%M")

@@ -109,9 +109,9 @@ def test_everything_lies_on_the_axis_with_the_moment(at_ms: int) -> None:
 def test_each_lane_says_its_times_and_what_befell_its_party() -> None:
     words = lane_words(drawn(16_000))
     assert words[-4].startswith("writer w2 noted 11.")
-    assert words[-4].endswith("s, crashed, waited for")
+    assert words[-4].endswith("s, down, waited for")
     assert re.fullmatch(r"watermark \d+\.\d s to \d+\.\d s, emitted \d+\.\d s", words[-3])
-    assert re.fullmatch(r"reader billing-0 sees \d+\.\d s(, no upper bound| to \d+\.\d s)", words[-2])
+    assert re.fullmatch(r"reader billing-0 saw \d+\.\d s(, no upper bound| to \d+\.\d s)", words[-2])
     assert lane_words(drawn(0)) == [
         *(f"writer {name} has noted no time" for name in ("t1", "w1", "w2")),
         "no watermark yet",
@@ -134,7 +134,7 @@ def test_the_words_of_dates_name_the_day_and_the_axis_is_in_utc() -> None:
     assert chart.scene.title.endswith("at Jan 3, 14:00:14?")
     *_, log, reader, _ = lane_words(chart)
     assert re.fullmatch(r"watermark Jan 3, 14:00:\d\d, emitted 14:00:\d\d", log)
-    assert re.fullmatch(r"reader billing-0 sees Jan 3, 14:00:\d\d to 14:00:\d\d", reader)
+    assert re.fullmatch(r"reader billing-0 saw Jan 3, 14:00:\d\d to 14:00:\d\d", reader)
 
 
 def test_a_time_that_has_left_the_axis_is_a_triangle_at_its_end_and_in_the_words() -> None:

@@ -41,7 +41,7 @@ def test_a_point_that_no_controller_comes_to_is_an_incident(made: Any, point: An
     kind = made.__name__.removesuffix("Controller").lower()
     said = f"controller-0 was to {kind} {point.replace('_', ' ')}, which never came"
     assert in_vain(run) == [(END_MS, kind, said)]
-    assert f"{said[0].upper()}{said[1:]}." in run.explain().notes
+    assert run.explain().facts["never came"] == said
     (last,) = [moment for moment in run.timeline().moments if "never came" in moment.what]
     assert (last.at_ms, last.who) == (END_MS, "controller-0")
 
