@@ -33,7 +33,7 @@ def replayed_run(seed: int) -> Scenario:
     return Scenario(
         f"replayed {seed}",
         stream=wm.Stream(ORDERS, segments=draw.choice((1, 2)), timestamp_aggregation_timeout_ms=60_000),
-        writers=[wm.EventWriter(name, trace=str(path)) for name in ("a", "b", "c")],
+        writers=tuple(wm.EventWriter(name, trace=str(path)) for name in ("a", "b", "c")),
         readers=wm.ReaderGroup(GROUP, readers=1),
         controllers=wm.Controllers(period_ms=draw.choice((1_000, 3_000))),
         duration_ms=LENGTH_MS,
@@ -73,13 +73,13 @@ def left_alone_run(seed: int) -> Scenario:
     return Scenario(
         f"left alone {seed}",
         stream=wm.Stream(ORDERS, segments=1, timestamp_aggregation_timeout_ms=4_000),
-        writers=[wm.EventWriter("w1", rate_per_s=20)],
+        writers=(wm.EventWriter("w1", rate_per_s=20),),
         readers=wm.ReaderGroup(GROUP, readers=2),
         controllers=wm.Controllers(period_ms=1_000),
-        script=[
+        script=(
             script.LoseMarksSegment(at_ms=7_000, for_ms=10_000),
             script.CrashWriter(at_ms=20_000, writer="w1"),
-        ],
+        ),
         duration_ms=LENGTH_MS,
         seed=abs(seed),
     )

@@ -243,4 +243,4 @@ def _is_apart(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
     """Whether all times of a stream are before those of another one that was written at the same time."""
     is_before = max(row["event_time"] for row in one) < min(row["event_time"] for row in other)
     appended = [[row["append_ms"] for row in rows] for rows in (one, other)]
-    return is_before and max(map(min, appended)) <= min(map(max, appended))
+    return bool(is_before and max(map(min, appended)) <= min(map(max, appended)))
