@@ -287,7 +287,7 @@ def test_the_demo_needs_no_file(spark: SparkSession, tmp_path: Path, capsys: pyt
     assert any("#" in line and "unknown" not in line for line in lines), "both bounds are seen"
     text = page.read_text(encoding="utf-8")
     assert text.count("<svg") == 2, "the picture for wide and for narrow windows"
-    assert "It waits for w2, down since 30.0 s." in text
+    assert "The watermark waits for w2, down since 30.0 s." in text
     assert "crash_writer" in text
     assert main(["demo", "--page", str(page)]) == 1
     assert "there is something at" in capsys.readouterr().err

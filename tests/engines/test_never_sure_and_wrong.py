@@ -8,7 +8,7 @@ import pytest
 
 from tests.engines.perturbed import lines_of, log_of, perturbed, swapped
 from tests.engines.truth import RUNS, SHOWN, is_sure_and_wrong, problem_at_end
-from wmlab.engines import causes
+from wmlab.engines import cause_table
 
 NAMES = list(RUNS)
 ALLOWED_WRONG = 3
@@ -51,8 +51,8 @@ def test_a_log_from_which_something_was_taken_is_never_sure_and_wrong(run: str) 
 
 @pytest.mark.parametrize("run", NAMES)
 def test_without_the_row_of_the_right_cause_nothing_else_is_sure(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = {name: row for name, row in causes.CAUSES.items() if name not in RUNS[run].causes}
-    monkeypatch.setattr(causes, "CAUSES", left)
+    left = {name: row for name, row in cause_table.CAUSES.items() if name not in RUNS[run].causes}
+    monkeypatch.setattr(cause_table, "CAUSES", left)
     answer = log_of(lines_of(run)).explain()
     known = {each.cause for each in (answer, *answer.others) if each.certainty == "sure" and each.verdict != "no fault"}
     assert known == set()
@@ -82,9 +82,9 @@ def test_a_mutant_that_is_sure_of_what_only_fits_is_noticed(monkeypatch: pytest.
     """The oracle of this file is no ornament: with every way taken for a proof it objects in many runs."""
     rows = {
         name: replace(row, ways=tuple(replace(way, proves=True) for way in row.ways))
-        for name, row in causes.CAUSES.items()
+        for name, row in cause_table.CAUSES.items()
     }
-    monkeypatch.setattr(causes, "CAUSES", rows)
+    monkeypatch.setattr(cause_table, "CAUSES", rows)
     wrong = [
         run
         for run in NAMES

@@ -56,4 +56,6 @@ def test_without_windows_the_sink_counts_and_a_query_is_named_where_there_are_se
 
 def test_a_fault_of_what_is_never_sent_is_told_of_the_run() -> None:
     recording = SCENARIO.replace(script=[plan.LoseBuffer("s", 9_999)]).record()
-    assert "Never happened to s 9999 (lose buffer: no such buffer was sent)." in recording.explain().sentence
+    answer = recording.explain()
+    assert answer.facts["never happened"] == "s 9999 (lose buffer: no such buffer was sent)"
+    assert "An act of the script never happened to s 9999" in answer.sentence

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.arguments import the_duration
+from wmlab.core.arguments import the_duration, the_flag
 from wmlab.core.errors import EngineError
 from wmlab.engines.answers import EngineLog
 from wmlab.engines.collected import lines_of, poll_pages, samples_of_range
@@ -60,6 +60,7 @@ def flink_jobs(url: str, *, headers: Mapping[str, str] | None = None, past: bool
 
     Without `past` those are left out that have ended, and those that have failed and run again under their name.
     """
+    the_flag(past, "past", EngineError)
     known = jobs_at_address(address_of(url, headers))
     jobs = known if past else to_run(known)
     return {str(each["jid"]): f"{each['name']} ({each['state']})" for each in jobs}

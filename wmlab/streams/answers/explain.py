@@ -28,8 +28,8 @@ class BoundExplanation(FactAnswer):
     """What holds a bound of `stream` at `at_ms` (clock): that in its log, at the position of a `group`, or that a
     `reader` saw.
 
-    `value` is the bound (event time, ms; None: unknown) and `cause` what holds the lower one. The labels of the facts
-    are in `wmlab.streams.answers.vocabulary`.
+    `value` is the bound (event time, ms; None: unknown) and `cause` what holds the lower one. `facts.label(name)` has
+    the meaning of each label.
     """
 
     at_ms: int
