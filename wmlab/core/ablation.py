@@ -36,8 +36,8 @@ class OptionEffect:
     bound by which a run is judged does. `lag_change_ms` is the change of the mean lag of that bound, and
     `width_change_ms` the change of the mean distance of upper and lower bound; None if one of the runs has none.
     `breaks` and `mends` are the invariants that are violated only with it and only without it. `late_change` is by how
-    many more came late, as `measures().late` counts them; None if unknown. `refused` says why such a scenario cannot be run: then
-    the other fields are None.
+    many more came late, as `measures().late` counts them; None if unknown. `refused` says why such a scenario cannot be
+    run: then the other fields are None.
     """
 
     option: str
