@@ -69,6 +69,7 @@ class Moment:
     event_max_ms: int | None = None
     event_min_ms: int | None = None
     run: str | None = None
+    batch: int | None = None
     duration_ms: int | None = None
     splits: tuple[Split, ...] = ()
     steps: tuple[Step, ...] = ()

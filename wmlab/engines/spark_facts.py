@@ -15,7 +15,7 @@ from typing import Final
 
 from wmlab.core.facts import Value
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from wmlab.engines.facts import FAR_MS, Found, Functions, Table, late_since, need, unit_of
+from wmlab.engines.facts import FAR_MS, Found, Functions, NotReportedError, Table, late_since, need, unit_of
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
 from wmlab.engines.spark_query import NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
 from wmlab.engines.tables import NONE_YET
@@ -201,7 +201,10 @@ def _(batches: Batches) -> Found:
 
 @fact("late")
 def _(batches: Batches) -> Found:
+    """Rows were dropped in these batches; not known if none were and batches are missing between them."""
     rows = late_since(batches.job)
+    if not rows and any(need(b.batch) > need(a.batch) + 1 for a, b in pairwise(batches.every)):
+        raise NotReportedError
     return rows > 0 and {"rows": rows}
 
 
