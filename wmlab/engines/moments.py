@@ -364,7 +364,7 @@ def _step(row: Mapping[str, Any]) -> Step:
 
 _OF_FIRST: Final = (
     *("pending_records", "idle_share", "busy_share", "back_pressured_share"),
-    *("event_max_ms", "event_min_ms", "run", "duration_ms"),
+    *("event_max_ms", "event_min_ms", "run", "batch", "duration_ms"),
 )
 """What a task reports once, so that all rows of its chain have it."""
 
