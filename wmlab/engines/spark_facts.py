@@ -18,8 +18,10 @@ from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from wmlab.engines.facts import FAR_MS, Found, Functions, NotReportedError, Table, late_since, need, unit_of
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
 from wmlab.engines.spark_query import NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
-from wmlab.engines.tables import NONE_YET
+from wmlab.engines.tables import NONE_YET, QUERY
 
+_OWN_STATE: Final = ("applyInPandasWithState", "transformWithState", "flatMapGroupsWithState", "mapGroupsWithState")
+"""How the operators begin whose state a function of the query keeps."""
 _MANY: Final = 10
 """How many times what is usual, or needed, is too much."""
 _ROW_OF_BATCHES: Final = 3
@@ -58,6 +60,11 @@ class Batches:
         """Those that had rows; each counts all records since the log began."""
         counts = [0, *(each.records or 0 for each in self.every)]
         return tuple(each for each, before in zip(self.every, counts, strict=False) if each.records != before)
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether no batch had an operator with state."""
+        return {step.operator for each in self.every for step in each.steps} == {QUERY}
 
     @cached_property
     def timed(self) -> list[tuple[Moment, int, int]]:
@@ -264,7 +271,7 @@ def _newer_rows(batches: Batches) -> Found:
 
 @fact("source silent")
 def _(batches: Batches) -> Found:
-    if not batches.silent or not _newer_rows(batches):
+    if batches.is_stateless or not batches.silent or not _newer_rows(batches):
         return False
     names = tuple(each.source for each in batches.silent)
     return {
@@ -349,8 +356,17 @@ def _(batches: Batches) -> Found:
     return 2 * len(drops) >= len(batches.with_rows) - 1 and len(drops) >= _ROW_OF_BATCHES
 
 
+@fact("needs none")
+def _(batches: Batches) -> Found:
+    """No batch had an operator with state, so nothing waits for a watermark."""
+    return batches.is_stateless and len(batches.with_rows) > 1 and {"rows": need(batches.last.written)}
+
+
 @fact("no times")
 def _(batches: Batches) -> Found:
+    """Not known of state of one's own, which may need no watermark."""
+    if any(step.operator.startswith(_OWN_STATE) for each in batches.every for step in each.steps):
+        raise NotReportedError
     times = [each.event_max_ms for each in batches.every] + [_mark(each) for each in batches.every]
     return len(batches.with_rows) > 1 and all(value is None for value in times)
 
