@@ -364,7 +364,7 @@ def _(batches: Batches) -> Found:
 
 @fact("no times")
 def _(batches: Batches) -> Found:
-    """Not known of state of one's own, which may need no watermark."""
+    """Not known of own state, which may need no watermark."""
     if any(step.operator.startswith(_OWN_STATE) for each in batches.every for step in each.steps):
         raise NotReportedError
     times = [each.event_max_ms for each in batches.every] + [_mark(each) for each in batches.every]

@@ -42,15 +42,16 @@ class DroppedRow:
         """The drop in one sentence."""
         late = ""
         if self.passed_ms is not None:
-            before = rounded(self.at_ms - self.passed_ms)
-            late = f"; the watermark that decided had come at {clock_words(self.passed_ms)}, {before} before it"
+            late = (
+                f"; the watermark that decided had come at {clock_words(self.passed_ms)}, "
+                f"{rounded(self.at_ms - self.passed_ms)} before it"
+            )
         # Its limit comes from other rows, which have dates where the clock of the run has none.
         clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
         time, limit = (moment(value, clock_ms=clock_ms) for value in (self.time, self.limit))
-        margin = rounded(self.margin)
         return joined(
             f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "
-            f"{clock_words(self.at_ms)}: its time {time} is {margin} below {limit}, the lowest that was still taken "
+            f"{clock_words(self.at_ms)}: its time {time} is {rounded(self.margin)} below {limit}, the lowest that was still taken "
             f"(key {self.key}){late}."
         )
 

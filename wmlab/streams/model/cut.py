@@ -167,16 +167,12 @@ def _pravega_steps(
 _ALGORITHMS: Final = {"sound": _sound_steps, "pravega": _pravega_steps, "document": _document_steps}
 
 
-_Rivals = Callable[[int], frozenset[int]]
-"""For each segment those of which a cut keeps only the later one: with a common key, or of its lineage."""
-
-
 def _upper_bound(
     cut: _Offsets,
     positions: Sequence[Position],
     history: StreamHistory,
     visit_order: VisitOrder,
-    rivals: _Rivals | None = None,
+    rivals: Callable[[int], frozenset[int]] | None = None,
 ) -> _Offsets:
     """`cut` with the latest segment at each key, and the largest offset any position has in it; may leave gaps.
 
@@ -191,8 +187,11 @@ def _upper_bound(
     return cut
 
 
-def _insert(cut: _Offsets, segment: int, offset: int | None, rivals: _Rivals) -> None:
-    """Take a segment unless one of its rivals that is later was taken before; it replaces earlier ones."""
+def _insert(cut: _Offsets, segment: int, offset: int | None, rivals: Callable[[int], frozenset[int]]) -> None:
+    """Take a segment unless a later one of its rivals was taken before; it replaces earlier ones.
+
+    Rivals have a common key, or are of its lineage.
+    """
     if segment in cut:
         cut[segment] = offset if is_less(cut[segment], offset) else cut[segment]
         return
@@ -204,7 +203,12 @@ def _insert(cut: _Offsets, segment: int, offset: int | None, rivals: _Rivals) ->
     cut[segment] = offset
 
 
-def _fill(cut: _Offsets, missing: Iterable[KeyRange], history: StreamHistory, rivals: _Rivals | None = None) -> None:
+def _fill(
+    cut: _Offsets,
+    missing: Iterable[KeyRange],
+    history: StreamHistory,
+    rivals: Callable[[int], frozenset[int]] | None = None,
+) -> None:
     """Fill gaps of the key space at offset 0, from the epoch that created the newest segment of the cut."""
     epoch = history.epoch(max(history.segments[segment].epoch for segment in cut))
     for gap in missing:
