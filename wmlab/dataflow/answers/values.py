@@ -51,8 +51,8 @@ class DroppedRow:
         time, limit = (moment(value, clock_ms=clock_ms) for value in (self.time, self.limit))
         return joined(
             f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "
-            f"{clock_words(self.at_ms)}: its time {time} is {rounded(self.margin)} below {limit}, the lowest that was still taken "
-            f"(key {self.key}){late}."
+            f"{clock_words(self.at_ms)}: its time {time} is {rounded(self.margin)} below {limit}, the "
+            f"lowest that was still taken (key {self.key}){late}."
         )
 
 
