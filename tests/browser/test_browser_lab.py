@@ -227,7 +227,7 @@ def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleT
     panel.locator("input[data-uncommitted]").wait_for()
     timeout.press("Enter")
     panel.locator("input[data-uncommitted]").wait_for(state="detached")
-    panel.get_by_text("held by the cycle period").wait_for()
+    panel.get_by_text("stood still for 5.0").wait_for()
     page.wait_for_function(f"before => {CURVES} !== before", arg=before)
     timeout.fill("-5 s")
     timeout.press("Enter")
@@ -237,7 +237,7 @@ def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleT
     panel.get_by_role("alert").wait_for(state="detached")
     assert timeout.input_value() == "4 s"
     panel.get_by_role("button", name="Undo").click()
-    panel.get_by_text("held by w2").wait_for()
+    panel.get_by_text("stood still for 16.0").wait_for()
     assert timeout.input_value() == "15 s"
 
 

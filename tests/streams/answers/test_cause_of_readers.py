@@ -100,7 +100,7 @@ def test_a_reader_before_the_first_cut_has_bytes_to_read() -> None:
 def test_a_reader_that_is_paused_is_named_with_its_pause() -> None:
     pause = fault("pause", "r-0", 1_600, subject="reader", until_ms=9_000)
     explained = at(logged([position(140, 1, 1_500)], window(10, 1_550), incidents=[pause]), 2_500)
-    assert explained.headline == "The bound at the position of r waits for r-0, paused since 1.600 s."
+    assert explained.headline == "The bound at the position of r waits for r-0, paused since 1.6 s."
     facts = {"saw": 10, "saw first at": 1_550, "holder": "r-0", "holder state": "paused", "holder until": 9_000}
     assert {label: explained.facts[label] for label in facts} == facts
     assert (explained.cause.kind, explained.cause.earliest_ms) == (CauseKind.READER, 9_000)
@@ -113,7 +113,7 @@ def test_events_that_are_read_wait_to_be_published() -> None:
     assert at(recording, 2_150).cause.kind is CauseKind.UNREAD
     explained = at(recording, 2_500)
     assert explained.cause.kind is CauseKind.PUBLICATION
-    assert explained.headline == "r has read up to the next cut, and not published that."
+    assert explained.headline == "Group r has read up to the next cut, and not published that."
     assert (explained.facts["read by"], explained.facts["bytes left"]) == ("r-0", 60)
 
 
@@ -141,7 +141,7 @@ def test_at_the_end_of_the_log_the_cause_is_that_of_the_log() -> None:
     assert explained.cause.kind is CauseKind.NEWEST
     assert explained.cause.log == explain(logged([position(250, 1, 2_200)]), at_ms=2_500).cause
     assert explained.sentence == (
-        "r-0 saw the newest watermark at its last poll. No time above the watermark is noted by w1."
+        "Reader r-0 saw the newest watermark at its last poll. No time above the watermark is noted by w1."
     )
 
 

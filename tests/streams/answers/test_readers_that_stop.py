@@ -69,7 +69,7 @@ def test_a_reader_that_is_down_or_gone_knows_nothing_any_more() -> None:
         seen = [row["lower"] for row in run.table("windows").to_pylist() if row["reader"] == "r-1"][-1]
         for at_ms in (20_001, 20_500, 50_000):
             explained = run.explain(at_ms, reader="r-1")
-            assert explained.headline.startswith(f"r-1 has been {state} since 20.0")
+            assert explained.headline.startswith(f"Reader r-1 has been {state} since 20.0")
             assert (explained.facts["saw"], explained.facts["reader state"]) == (seen, state)
         upper = run.explain("50 s", reader="r-1", bound="upper").facts
         assert (upper["reader state"], upper["reader since"]) == (state, 20_000)
