@@ -119,14 +119,14 @@ class Facts(Mapping[str, Value]):
 
     def fill(self, template: str) -> str:
         """A template such as "The watermark waits for {holder}." with the values of its labels in words."""
-        names = [name for _, name, _, _ in Formatter().parse(template) if name]
+        names = _labels_in(template)
         times = self._times(names)
         return template.format_map({name: listed(self._texts(name, times), most=_NAMED) for name in names})
 
     def first_of(self, templates: Iterable[str]) -> str | None:
         """The first template whose labels are all there, and of which at most one has several values; None: none."""
         for template in templates:
-            names = {name for _, name, _, _ in Formatter().parse(template) if name}
+            names = _labels_in(template)
             if names <= self._values.keys() and sum(isinstance(self._values[name], tuple) for name in names) <= 1:
                 return template
         return None
@@ -217,6 +217,10 @@ def folded_facts(facts: Facts, below: str = "") -> str:
     """The facts as HTML that a reader opens, with further HTML `below` them; nothing if there is neither."""
     rows = facts._repr_html_() if facts else ""
     return f"<details><summary>Facts</summary>{rows}{below}</details>" if rows or below else ""
+
+
+def _labels_in(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
 
 
 def _single(value: Value) -> Value:

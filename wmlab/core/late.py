@@ -79,8 +79,8 @@ class Late(FactAnswer):
 
     def count(self, label: str) -> int:
         """How many are late, by one of `COUNTS`; 0 where the label is not there."""
-        found = self.facts.get(label)
-        return found if isinstance(found, int) else 0
+        number = self.facts.get(label)
+        return number if isinstance(number, int) else 0
 
     @property
     def measures(self) -> dict[str, int]:

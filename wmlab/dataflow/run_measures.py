@@ -136,11 +136,11 @@ def _late_rows(run: DataflowRun) -> Iterator[tuple[int, Span]]:
         queue = queues[name]
         for row in items:
             if row["kind"] == "event" and row["taken"] is not None:
-                found = [
+                amounts = [
                     given[number, queue["target"], queue["target_instance"], key].late(row, time)
                     for key, time in _times(row, queue["keys"]).items()
                 ]
-                if above := [each for each in found if each is not None]:
+                if above := [each for each in amounts if each is not None]:
                     yield max(by_ms for by_ms, _ in above), min(span for _, span in above)
 
 

@@ -34,9 +34,9 @@ def stragglers_of(recording: Recording, stream: str) -> Holders:
     """
     start_ms, end_ms = run_of(recording, stream)
     curves = Curves(recording, stream)
-    held = holders_of(_stretches(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms)))
+    longest_first = holders_of(_stretches(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms)))
     # That the next cycle is awaited is what a healthy run is held by.
-    holders = tuple(sorted(held, key=lambda holder: holder.why == CauseKind.PERIOD))
+    holders = tuple(sorted(longest_first, key=lambda holder: holder.why == CauseKind.PERIOD))
     of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves)}
     facts = Facts(LABELS, of_run, clock_ms=start_ms)
     chosen = (facts.first_of(templates) for templates in (OF_RUN, OF_RUN_NEXT))

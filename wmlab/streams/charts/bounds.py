@@ -125,9 +125,11 @@ def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title
         end_ms = None if table.reader is None else curves.reader_until_ms(table.reader)
         table = table if end_ms is None else table.until(end_ms)
         table = replace(table, seen=_seen_by(curves, recording, table))
-    head = bounds_head(table)
-    if curves is not None and not table.complete_log:
-        head = bounds_head(table, partial(_held_by, curves, curve))
+    head = (
+        bounds_head(table)
+        if curves is None or table.complete_log
+        else bounds_head(table, partial(_held_by, curves, curve))
+    )
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
