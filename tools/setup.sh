@@ -9,6 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+clone=$(pwd)
 venv=.venv
 stamp=$venv/wmlab-stamp
 turn=.wmlab/setup.turn
@@ -95,16 +96,21 @@ offer_conda() {
 
 # --- the set-up -------------------------------------------------------------------------------------------------
 
+holds_wmlab='import pathlib, sys, pyspark, jupyterlab, wmlab
+sys.exit(pathlib.Path(wmlab.__file__).resolve().parents[1] != pathlib.Path(sys.argv[1]).resolve())'
+
 # An environment kept by hand has to hold wmlab from this clone.
 check_kept() {
     kept=$WMLAB_ENV/bin/python
+    case $kept in /*) ;; *) kept=$PWD/$kept ;; esac
     is_at_least_3_11 "$(python_version "$kept" || true)" || {
         say "WMLAB_ENV is $WMLAB_ENV, and $kept is not a Python of 3.11 or newer."
         say "  Create it with: conda env create -f environment.yml"
         exit 1
     }
-    "$kept" -c 'import pyspark, jupyterlab, wmlab' 2>/dev/null || {
-        say "The environment $WMLAB_ENV does not hold wmlab and what it needs."
+    # It is asked from elsewhere: in the clone Python finds the folder wmlab, whatever the environment holds.
+    (cd / && "$kept" -c "$holds_wmlab" "$clone") 2>/dev/null || {
+        say "The environment $WMLAB_ENV does not hold wmlab from this clone and what it needs."
         say "  Bring it up to date: conda env update -f environment.yml"
         exit 1
     }

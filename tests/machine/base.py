@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from tests.machine import parts
-from tests.machine.batch import given_of
+from tests.machine.batch import Given, given_of
 from tests.machine.judge import Findings, judge, violated
 from tests.overlaps import without_overlaps
-from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario.fields import processes_of
@@ -167,10 +166,10 @@ class Machine(RuleBasedStateMachine):
         """Record what was made up, judge it, and hand it over."""
         if self.writers:
             scenario = self.scenario
-            recording = scenario.record(progress=False)
-            self.done(scenario, recording, judge(given_of(recording)))
+            given = given_of(scenario.record(progress=False))
+            self.done(scenario, given, judge(given))
 
-    def done(self, scenario: Scenario, recording: Recording, found: Findings) -> None:
+    def done(self, scenario: Scenario, given: Given, found: Findings) -> None:
         """Raise `Violated` for a run that broke a promise."""
         if broken := violated(found):
             raise Violated(broken, scenario)

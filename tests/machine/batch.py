@@ -24,10 +24,11 @@ _OWNERSHIP: Final = SCHEMAS["ownership"].insert(0, pa.field("stream", pa.string(
 _SCHEMAS: Final = {**SCHEMAS, "compared_groups": COMPARED, "ownership": _OWNERSHIP}
 TABLES: Final = tuple(sorted({*WITH_STREAM, *CHECKED}))
 """What is kept of a recording: tables, and which groups have windows that are compared."""
+Given = dict[str, pa.Table]
 _NO_ROWS: Final = np.zeros(0, np.int64)
 
 
-def given_of(recording: Recording) -> dict[str, pa.Table]:
+def given_of(recording: Recording) -> Given:
     """What both judges are given of a recording."""
     return {**recording.tables, "compared_groups": compared_groups(recording)}
 

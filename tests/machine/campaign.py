@@ -20,12 +20,11 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import Machine, Violated
-from tests.machine.batch import TABLES, Batch, given_of, of_run
+from tests.machine.batch import TABLES, Batch, Given, of_run
 from tests.machine.hazards import EndsThatAreNone, PravegaCuts, StaleMarks
 from tests.machine.judge import Findings, judge, violated
 from tests.machine.rules import Everything
 from wmlab.core import shrinking
-from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 
 RUNS_OF_A_SHARD: Final = 250
@@ -107,7 +106,7 @@ def make(shard: Shard) -> Made:
     made, batch = Made(shard), Batch()
     gc.freeze()  # what is there by now stays, and is much more to look through for garbage than what a run makes
 
-    def keep(scenario: Scenario, recording: Recording, found: Findings) -> None:
+    def keep(scenario: Scenario, given: Given, found: Findings) -> None:
         if len(made.scenarios) >= shard.runs:
             raise Enough
         run = f"{shard.name}-{len(made.scenarios)}"
@@ -115,7 +114,7 @@ def make(shard: Shard) -> Made:
         made.findings |= of_run(run, found)
         made.exercised[run] = exercised_by(scenario)
         made.kinds.update(action.kind for action in scenario.script)
-        batch.add(run, given_of(recording))
+        batch.add(run, given)
         if broken := violated(found):
             made.broken[run] = frozenset(broken)
 
@@ -134,7 +133,7 @@ def exercised_by(scenario: Scenario) -> frozenset[str]:
 def smallest(shard: Shard, invariant: str | None = None, *, shrink: bool = True) -> Violated | None:
     """The smallest scenario found that breaks a promise, or this one; the first one found without `shrink`."""
 
-    def raise_if_broken(scenario: Scenario, recording: Recording, found: Findings) -> None:
+    def raise_if_broken(scenario: Scenario, given: Given, found: Findings) -> None:
         broken = violated(found)
         if broken and invariant in (None, *broken):
             raise Violated(broken, scenario)
@@ -157,7 +156,7 @@ def _shrunk(found: Violated, invariant: str | None) -> Violated:
     return Violated(broken(least.scenario), least.scenario)
 
 
-def _doing(kind: type[Machine], done: Callable[[Scenario, Recording, Findings], None]) -> type[Machine]:
+def _doing(kind: type[Machine], done: Callable[[Scenario, Given, Findings], None]) -> type[Machine]:
     """The machine with another end of its runs."""
 
     class Doing(kind):  # type: ignore[valid-type,misc]

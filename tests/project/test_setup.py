@@ -276,7 +276,11 @@ def test_an_environment_kept_by_hand_is_checked_and_left_alone(machine: Machine)
     kept = machine.program(PYTHON.format(version="3.11.9", **GOOD), "env", "bin", "python")
     assert machine.succeeded() == ""
     assert machine.calls() == []
-    kept.write_text(kept.read_text().replace("*ensurepip*) true", '*"import pyspark"*) exit 1'))
+    plain = kept.read_text()
+    asked_elsewhere = f'[ "$PWD" = / ] && [ "$3" = "{machine.clone}" ]'
+    kept.write_text(plain.replace("*ensurepip*) true", f'*"pyspark, jupyterlab, wmlab"*) {asked_elsewhere}'))
+    assert machine.succeeded() == ""
+    kept.write_text(plain.replace("*ensurepip*) true", '*"pyspark, jupyterlab, wmlab"*) exit 1'))
     assert "conda env update -f environment.yml" in machine.refused()
 
 

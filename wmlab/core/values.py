@@ -236,7 +236,9 @@ def plain(offered: object, *, defaults: bool = False) -> object:
 
 def fields_in_use(part: Any) -> list[Any]:
     """The fields of a value, without those whose place others have taken: it names them in `_not_in_use`."""
-    return [field for field in dataclasses.fields(part) if field.name not in getattr(part, "_not_in_use", ())]
+    # The class is asked: of a name that a value does not have, it would look for those that are like it.
+    others = part._not_in_use if hasattr(type(part), "_not_in_use") else ()
+    return [field for field in dataclasses.fields(part) if field.name not in others]
 
 
 def value_at(part: Any, path: Sequence[str | int]) -> Any:
