@@ -20,7 +20,7 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import Machine, Violated
-from tests.machine.batch import TABLES, Batch, Given, of_run
+from tests.machine.batch import TABLES, Batch, Given, given_of, of_run
 from tests.machine.hazards import EndsThatAreNone, PravegaCuts, StaleMarks
 from tests.machine.judge import Findings, judge, violated
 from tests.machine.rules import Everything
