@@ -63,11 +63,18 @@ class GroupReads:
             segment, end = event["segment_id"], event["offset"]
             if (segment < min(start) and segment not in start) or end <= start.get(segment, 0):
                 found[segment, end] = since_ms
-        for row in self._reads(since_ms, until_ms):
-            for end in self._ends_of.get(row["segment_id"], []):
-                if end <= row["to_offset"]:
-                    found.setdefault((row["segment_id"], end), row["at_ms"])
+        read = [(row["at_ms"], row["segment_id"], row["to_offset"]) for row in self._reads(since_ms, until_ms)]
+        for at_ms, segment, reached in sorted([*read, *self._published(since_ms, until_ms)]):
+            for end in self._ends_of.get(segment, []):
+                if end <= reached:
+                    found.setdefault((segment, end), at_ms)
         return found
+
+    def _published(self, since_ms: int, until_ms: float) -> Iterator[tuple[int, int, int]]:
+        """When somebody published which offset of a segment: beyond what was truncated nothing is read."""
+        for row in self.tables["positions"]:
+            if row["group"] == self.group and since_ms <= row["at_ms"] < until_ms and not row["finished"]:
+                yield row["at_ms"], row["segment_id"], row["offset"]
 
     def _start(self, since_ms: int) -> dict[int, int]:
         """Where the group began in each segment."""
