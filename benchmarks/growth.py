@@ -106,7 +106,7 @@ def progress(
     plan = wm.progress
 
     def source(name: str) -> Any:
-        projections = [plan.Map(1.0) for _ in range(operators)]
+        projections = [plan.Projection(1.0) for _ in range(operators)]
         return plan.Source(name, rate_per_s=100.0 * records, buffer_records=10 // buffers, operators=projections)
 
     return plan.PlanScenario(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.conformance import (
     buckets,
@@ -40,7 +40,8 @@ from wmlab.streams.model.cut import CutAlgorithm
 
 Case: TypeAlias = dict[str, Any]
 ALGORITHMS: Final[tuple[CutAlgorithm, ...]] = ("sound", "pravega")
-MODES: Final = get_args(Mode)
+MODES: Final[Mapping[str, Mode]] = {"design": "sound", "hz": "hz"}
+"""By the words of the vectors: what they call "design" is Hazelcast without its defects."""
 META: Final = {"convention", "ids", "generations", "recommended_rule"}
 UNITS: Final = {"seconds unless ms noted"}
 
@@ -169,13 +170,13 @@ def variants_of_hazelcast(case: Case) -> list[str]:
     return variants if isinstance(variants, list) and variants else ["no variant"]
 
 
-def run_of_hazelcast(case: Case, variant: Mode) -> None:
+def run_of_hazelcast(case: Case, variant: str) -> None:
     with undescribed(case, str(case.get("id"))) as fields:
         run = lookup("kind", fields.take("kind"), HAZELCAST)
-        if variant not in MODES or not set(fields.take("variants")) <= set(MODES):
-            raise UnknownFormatError(f"variant {variant!r} of {MODES}")
+        if variant not in MODES or not set(fields.take("variants")) <= MODES.keys():
+            raise UnknownFormatError(f"variant {variant!r} of {list(MODES)}")
         with Fields(fields.take("config"), "config") as config:
-            run(config, fields, deviations(variant))
+            run(config, fields, deviations(MODES[variant]))
 
 
 def has_kinds_and(described: str, content: Any) -> bool:

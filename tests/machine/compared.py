@@ -79,8 +79,6 @@ def _of_map(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
 def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
     if part.tracker_ms:
         yield "its readers work on marks in the background (tracker_ms)"
-    if not part.half_windows:
-        yield "its readers see no window with one bound (half_windows)"
     yield from _of_latency(scenario, part)
 
 

@@ -91,13 +91,11 @@ def windows_monotone(rows: Rows) -> Answer:
         seen.sort(key=lambda row: (row["at_ms"], _nulls_first(row["lower"]), _nulls_first(row["upper"])))
         judged += len(seen) - 1
         last_lower = last_upper = None
-        for place, row in enumerate(seen):
-            lower, before = row["lower"], seen[place - 1]["lower"] if place else None
-            if lower is None:
-                back = before is not None
-            else:
-                back = last_lower is not None and lower < last_lower
-                last_lower = lower
+        for row in seen:
+            back = False
+            if row["lower"] is not None:
+                back = last_lower is not None and row["lower"] < last_lower
+                last_lower = row["lower"]
             if row["upper"] is not None:
                 back |= not log_falls and last_upper is not None and row["upper"] < last_upper
                 last_upper = row["upper"]

@@ -2,8 +2,9 @@
 
 Nothing of `wmlab.dataflow.answers` or of its rules is used. The watermark of an input is the last that was taken from
 it; an input that sent an idle message does not count until it sends something else. The lowest of those that count
-sets the watermark, and is followed to the partitions of the source behind it. Vertices between are those that forward
-what comes: merges, maps, filters and windows; so are sinks.
+sets the watermark, and is followed to the partitions of the source behind it. When no input counts, by `design` nothing
+more comes out; by other rules the highest watermark of all does, as in Hazelcast and Flink. Vertices between are those
+that forward what comes: merges, maps, filters and windows; so are sinks.
 
 Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages.
 """
@@ -64,9 +65,10 @@ class Message(NamedTuple):
 
 
 class Level:
-    """Inputs that are coalesced, one message after the other."""
+    """Inputs that are coalesced, message by message; by the `text` alone nothing comes out when none counts."""
 
-    def __init__(self, numbers: Iterable[int]) -> None:
+    def __init__(self, numbers: Iterable[int], *, text: bool) -> None:
+        self._text = text
         self.inputs = dict.fromkeys(numbers, Input())
         self.watermark, self.since_ms = LOWEST, cast("int | None", None)
         self._highest, self._announced = LOWEST, False
@@ -93,7 +95,8 @@ class Level:
         else:
             self.inputs[message.number] = before._replace(done=True, idle=False)
         left = []
-        lowest = min((each.watermark for each in self.inputs.values() if each.counts), default=self._highest)
+        when_none_counts = LOWEST if self._text else self._highest
+        lowest = min((each.watermark for each in self.inputs.values() if each.counts), default=when_none_counts)
         if lowest > self.watermark:
             self.watermark, self.since_ms = lowest, message.at_ms
             left.append(message._replace(kind="watermark", value=lowest))
@@ -112,6 +115,7 @@ class DataflowOracle:
     def __init__(self, recording: Any) -> None:
         self._tables = {name: recording.table(name).to_pylist() for name in ("items", "queues", "coalescing")}
         self._sources = {vertex.name: vertex for vertex in recording.dataflow.vertices if hasattr(vertex, "frame_ms")}
+        self._text = recording.dataflow.rules == "design"
         self._on_queue: defaultdict[int, list[Row]] = defaultdict(list)
         for item in self._tables["items"]:
             self._on_queue[item["queue"]].append(item)
@@ -122,8 +126,8 @@ class DataflowOracle:
     def history(self, vertex: str, instance: int, key: int) -> Iterator[tuple[int, Coalesced, Mapping[int, Level]]]:
         """What an instance has coalesced of all its edges, and the level of each edge, from each moment (ms) on."""
         queues = {(queue["edge"], queue["input"]): queue for queue in self._into(vertex, instance)}
-        levels = {edge: Level(number for of, number in queues if of == edge) for edge, _ in queues}
-        every = Level(levels)
+        levels = {edge: Level((number for of, number in queues if of == edge), text=self._text) for edge, _ in queues}
+        every = Level(levels, text=self._text)
         came = [
             (item["taken"], edge, Message(item["taken_ms"], number, item["kind"], item["value"]))
             for (edge, number), queue in queues.items()

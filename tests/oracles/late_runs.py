@@ -90,7 +90,7 @@ def dataflows(seed: int) -> Any:
         faults=faults,
         guarantee="none" if snapshots is None else draw.choice(["exactly_once", "at_least_once"]),
         snapshot_every_ms=snapshots,
-        mode=draw.choice(["design", "hz"]),
+        mode=draw.choice(["sound", "hz", "design"]),
         duration_ms=17_000,
         queue_size=draw.choice([1_024, 4]),
         seed=seed,
@@ -105,7 +105,7 @@ def plans(seed: int) -> Any:
             name, rate_per_s=draw.choice([40, 150]), disorder_ms=draw.choice([0, 0, 400, 2_000]),
             buffer_records=draw.choice([5, 20]), stamp=draw.choice(["event_time", "event_time", "ingestion_time"]),
             delay_mean_ms=draw.choice([0.0, 500.0]),
-            operators=draw.choice([[], [plan.Map(2.0), plan.Emit()]]),
+            operators=draw.choice([[], [plan.Projection(2.0), plan.Emit()]]),
         )
         for name in ("a", "b")
     ]  # fmt: skip

@@ -21,7 +21,7 @@ RIGHT = plan.Source(
     flush_every_ms="when full",
     operators=[plan.Scan(), plan.Filter(0.9)],
 )
-THIRD = plan.Source("source-3", times_ms=[900], operators=[plan.Scan(), plan.Map(1.5), plan.Emit()])
+THIRD = plan.Source("source-3", times_ms=[900], operators=[plan.Scan(), plan.Projection(1.5), plan.Emit()])
 JOIN = plan.Join(2_000, slide_ms=1_000, carries="largest")
 
 
@@ -49,7 +49,7 @@ def test_the_pipelines_are_those_of_the_document() -> None:
         ["Scan", "Join Build"],
         ["Scan", "Filter", "Join Build"],
         ["Join Probe", "Emit"],
-        ["Scan", "Map", "Emit"],
+        ["Scan", "Projection", "Emit"],
     ]
     assert ("Join Build", "", "Join Probe") in edges(text)
     assert ("source-1", "origin 1", "Scan") in edges(text)
@@ -84,14 +84,16 @@ def test_of_many_buffers_the_range_is_drawn() -> None:
 def test_chains_over_all_sources_are_one_pipeline() -> None:
     sources = [plan.Source(name, rate_per_s=20, operators=[plan.Emit()]) for name in ("trucks", "cars")]
     merged = scenario(
-        plan.Query("q", sources=sources, operators=[plan.Renumber("merge"), plan.Map(2.0), plan.Aggregate(1_000)])
+        plan.Query(
+            "q", sources=sources, operators=[plan.Renumber("merge"), plan.Projection(2.0), plan.Aggregate(1_000)]
+        )
     )
     found = edges(merged.mermaid())
     assert [edge for edge in found if edge[2] == "Renumber"] == [
         ("Emit", "origin 1", "Renumber"),
         ("Emit", "origin 2", "Renumber"),
     ]
-    assert ("Renumber", "origin 3", "Map") in found
+    assert ("Renumber", "origin 3", "Projection") in found
     assert found[-1] == ("Aggregation Probe", "origin 4", "sink")
 
 

@@ -71,6 +71,7 @@ NOT_COMPARED: Final = frozenset(
         "Deviations",
         "History",
         "SHIPPED",
+        "SOUND",
         "StreamHistory",
         "KeyRange",
         "Position",

@@ -165,3 +165,6 @@ def test_the_design_as_it_is_written_creates_contests_and_starts_in_the_middle()
     assert cut["marks_offset"] > 0
     marks = [row for row in rows(run, "watermarks", stream="orders") if row["lower"] <= 12_000]
     assert begun["at-a-time"] == set(marks[-1]["cut"])
+    for group in ("first", *begun):
+        windows = rows(run, "windows", group=group)
+        assert sum(None not in (row["lower"], row["upper"]) for row in windows) > 0.4 * len(windows), group

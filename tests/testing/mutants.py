@@ -175,7 +175,7 @@ def deviating(name: str) -> Callable[..., Any]:
 
     def start(inputs):
         machine = Coalescer(inputs)
-        machine.state = KeyedCoalescer(inputs, replace(processor.DESIGN, **{name: True}))
+        machine.state = KeyedCoalescer(inputs, replace(processor.SOUND, **{name: True}))
         return machine
 
     return start

@@ -1,6 +1,6 @@
 """The tables of a dataflow: its topology, every item on every queue, the steps of coalescing, and what became of rows.
 
-A level of coalescing with one input lets through what comes in. Without deviations from the design its steps are
+A level of coalescing with one input lets through what comes in. By sound rules and by the design its steps are
 counted and not recorded: `wmlab.dataflow.checks.steps.all_steps` makes them of the items.
 
 They belong to a recording like those of `wmlab.streams.tables`, and are written in the same way. Here `stream` is the

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         Join as Join,
         LogicalStream as LogicalStream,
         LoseBuffer as LoseBuffer,
-        Map as Map,
+        Projection as Projection,
         Query as Query,
         Renumber as Renumber,
         Scan as Scan,

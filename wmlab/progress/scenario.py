@@ -80,8 +80,8 @@ _WINDOW_US: Final = 0.45
 
 
 @tagged
-class Map:
-    """A projection: each record becomes `growth` times as large, 2.0 when it doubles its fields."""
+class Projection:
+    """Chooses and computes fields: each record becomes `growth` times as large, 2.0 when it doubles its fields."""
 
     growth: Annotated[float, Field(gt=0, le=1_000, strict=True)]
 
@@ -160,7 +160,7 @@ class Join(Windowing):
 
 
 PlanOperator = Annotated[
-    Scan | Filter | Map | Emit | Renumber | InOrder | Aggregate | Join, Field(discriminator="kind")
+    Scan | Filter | Projection | Emit | Renumber | InOrder | Aggregate | Join, Field(discriminator="kind")
 ]
 """Any operator of a chain."""
 
@@ -683,7 +683,9 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
                 flushes = self.duration_ms // flush_ms if isinstance(flush_ms := source.flush_every_ms, int) else 0
                 buffers = min(records, records // source.buffer_records + flushes + 1)
                 # An operator of a pipeline costs next to nothing; one that waits, and what it makes larger, does.
-                chunks = math.prod(max(1, math.ceil(part.growth)) for part in source.operators if isinstance(part, Map))
+                chunks = math.prod(
+                    max(1, math.ceil(part.growth)) for part in source.operators if isinstance(part, Projection)
+                )
                 arrivals = buffers * chunks * (1 + len(query.operators))
                 yield Cost("buffers", f"{field}.buffer_records", arrivals, 3_000, _BUFFER_US)
                 total += records

@@ -23,7 +23,7 @@ def test_the_order_of_idle_messages_in_three_rules() -> None:
     designed = flow.permutations(IDLE_LAST)
     assert designed.finals == ("20, idle",)
     assert designed.sentence == (
-        "Merging 2 inputs (design): 6 interleavings (all) give 2 distinct outputs and 1 final value. "
+        "Merging 2 inputs (sound): 6 interleavings (all) give 2 distinct outputs and 1 final value. "
         "The steps differ, the end does not: 20, idle."
     )
     before = flow.permutations(IDLE_LAST, deviations=["highest_held_back"])

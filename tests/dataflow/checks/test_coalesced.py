@@ -14,7 +14,7 @@ from wmlab.core.errors import ModelError, UnknownNameError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.checks.steps import all_steps, coalesced_steps
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
+from wmlab.dataflow.model.processor import SHIPPED, SOUND, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
 
@@ -49,7 +49,7 @@ def told_by(recording: Recording) -> list[Row]:
 
 @pytest.mark.parametrize(
     "rules",
-    [DESIGN, SHIPPED, PARTLY, KEYED, BEFORE_22440, UNFLUSHED],
+    [SOUND, SHIPPED, PARTLY, KEYED, BEFORE_22440, UNFLUSHED],
     ids=["design", "hz", "two deviations", "keyed", "before 22440", "unflushed"],
 )
 def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
@@ -71,7 +71,7 @@ def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
 @pytest.mark.parametrize("number", FLOWS)
 def test_steps_of_levels_with_one_input_are_those_of_a_run_that_records_them(number: int) -> None:
     """A deviation that only a join shows changes nothing here but that all levels are recorded."""
-    both = [generated(number, deviations=rules).record() for rules in (DESIGN, Deviations(unmatched_lost_at_end=True))]
+    both = [generated(number, deviations=rules).record() for rules in (SOUND, Deviations(unmatched_lost_at_end=True))]
     lean, full = ([run.table(name).to_pylist(maps_as_pydicts="strict") for name in TABLES] for run in both)
     assert len(lean[2]) <= len(full[2])
     assert sorted(map(str, all_steps(*full))) == sorted(map(str, full[2]))
@@ -101,7 +101,7 @@ def test_a_recording_is_followed_with_its_own_deviations(spark: SparkSession) ->
         return [row | {"stream": "any"} for row in rows if row["level"] == "global" and row["stimulus"] != "event"]
 
     runs = ((run, emitted(at_instances(told_by(run)))) for run in recorded(SHIPPED))
-    recording, told = next((r, t) for r, t in runs if emitted(at_instances(steps_of(r, DESIGN))) != t)
+    recording, told = next((r, t) for r, t in runs if emitted(at_instances(steps_of(r, SOUND))) != t)
     rows = [row.asDict(recursive=True) for row in recording.coalesced(spark).where("level = 'global'").collect()]
     assert emitted(at_instances(rows)) == told
 

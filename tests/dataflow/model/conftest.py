@@ -7,6 +7,6 @@ import pytest
 from wmlab.dataflow.model.processor import Mode
 
 
-@pytest.fixture(params=["design", "hz"])
+@pytest.fixture(params=["sound", "hz"])
 def mode(request: pytest.FixtureRequest) -> Mode:
     return request.param

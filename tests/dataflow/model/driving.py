@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from wmlab.dataflow.model.items import IDLE_MESSAGE, Barrier, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Call, Deviations, Drop, Mode, Processor
+from wmlab.dataflow.model.processor import SHIPPED, SOUND, Call, Deviations, Drop, Mode, Processor
 from wmlab.dataflow.model.transform import Transform
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.sim.columns import JobTable
@@ -16,7 +16,7 @@ from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
 S = TypeVar("S")
-RULES: dict[Mode, Deviations] = {"design": DESIGN, "hz": SHIPPED}
+RULES: dict[Mode, Deviations] = {"sound": SOUND, "hz": SHIPPED}
 
 
 def merge() -> Transform:
@@ -120,7 +120,7 @@ class _Job:
         self.layout = Layout({name: self.node, **producers}, tuple(edges), tuple(channels))
         self.queues = [Queue(channel, 1_000_000) for channel in channels]
         self.guarantee = options.get("guarantee", "at_least_once")
-        self.deviations = options.get("deviations", DESIGN)
+        self.deviations = options.get("deviations", SOUND)
         self.execution, self.now_ms = 1, 0
         self.snapshots: list[tuple[Barrier, Any]] = []
         for table in ("items", "coalescing", "drops", "state", "sunk"):

@@ -29,7 +29,7 @@ from tests.dataflow.model.histories import (
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Barrier, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, JobFailedError, Reason
+from wmlab.dataflow.model.processor import SHIPPED, SOUND, Deviations, JobFailedError, Reason
 from wmlab.dataflow.sim.instance import Guarantee
 
 HISTORIES = interleaved(streams())
@@ -37,7 +37,7 @@ SMALL = inputs(lasting(length=2), most=3).filter(lambda chosen: sum(map(len, cho
 SEARCH = settings(
     max_examples=3_000, phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck), database=None
 )
-MODE = pytest.mark.parametrize("deviations", [DESIGN, SHIPPED], ids=["design", "hz"])
+MODE = pytest.mark.parametrize("deviations", [SOUND, SHIPPED], ids=["design", "hz"])
 
 
 def by_definition(count: int, updates: Updates) -> list[int | None]:
@@ -67,7 +67,7 @@ def test_one_key_is_merged_as_the_definition_says(history: tuple[int, Updates]) 
 
 def failure(updates: Updates) -> JobFailedError:
     with pytest.raises(JobFailedError) as caught:
-        play(2, updates, DESIGN)
+        play(2, updates, SOUND)
     return caught.value
 
 
@@ -105,7 +105,7 @@ def test_nothing_but_events_comes_after_the_end(item: Item, reason: Reason, says
 )
 def test_what_comes_on_no_input_is_refused(count: int, index: int, says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        play(count, [(index, IDLE_MESSAGE)], DESIGN)
+        play(count, [(index, IDLE_MESSAGE)], SOUND)
 
 
 def test_the_ends_of_time_are_kept_apart_from_what_watermarks_say() -> None:
@@ -133,7 +133,7 @@ def test_no_key_ever_goes_back(history: tuple[int, Updates], deviations: Deviati
 @given(HISTORIES)
 def test_each_key_is_merged_as_if_it_were_alone(history: tuple[int, Updates]) -> None:
     count, updates = history
-    _, steps = play(count, updates, DESIGN)
+    _, steps = play(count, updates, SOUND)
     for key in (0, 1):
         # To any other key a watermark is what an event is: a sign of life.
         alone = [(index, EVENT if isinstance(item, Watermark) and item.key != key else item) for index, item in updates]
@@ -146,7 +146,7 @@ def test_each_key_is_merged_as_if_it_were_alone(history: tuple[int, Updates]) ->
 @given(HISTORIES)
 def test_one_idle_message_leaves_per_episode(history: tuple[int, Updates]) -> None:
     count, updates = history
-    _, steps = play(count, updates, DESIGN)
+    _, steps = play(count, updates, SOUND)
     idle: set[int] = set()
     open_inputs = set(range(count))
     announced = False
@@ -167,12 +167,12 @@ def test_one_idle_message_leaves_per_episode(history: tuple[int, Updates]) -> No
 def test_a_copy_goes_on_alike_and_on_its_own(history: tuple[int, Updates], data: st.DataObject) -> None:
     count, updates = history
     cut = data.draw(st.integers(0, len(updates)))
-    first, emitted = play(count, updates[:cut], DESIGN)
+    first, emitted = play(count, updates[:cut], SOUND)
     second, before = first.copy(), first.state
     assert second.state == before
     more = [second.step(index, item) for index, item in updates[cut:]]
     assert first.state == before
-    assert emitted + more == play(count, updates, DESIGN)[1]
+    assert emitted + more == play(count, updates, SOUND)[1]
     assert [first.step(index, item) for index, item in updates[cut:]] == more
     assert first.state == second.state
 
@@ -194,7 +194,7 @@ def outcomes(chosen: list[Stream], deviations: Deviations) -> set[object]:
 @settings(max_examples=60)
 @given(SMALL)
 def test_the_order_does_not_matter_while_idleness_lasts(chosen: list[Stream]) -> None:
-    assert len(outcomes(chosen, DESIGN)) == 1
+    assert len(outcomes(chosen, SOUND)) == 1
 
 
 def test_the_generator_finds_that_the_order_matters_and_that_jobs_fail_for_nothing_in_hz() -> None:
@@ -204,8 +204,8 @@ def test_the_generator_finds_that_the_order_matters_and_that_jobs_fail_for_nothi
 
     differing = find(SMALL, lambda chosen: sum(is_end(chosen)) > 1, settings=SEARCH)
     failing = find(SMALL, lambda chosen: not all(is_end(chosen)), settings=SEARCH)
-    assert len(outcomes(differing, DESIGN)) == len(outcomes(failing, DESIGN)) == 1
-    assert outcomes(failing, Deviations(late_key_replays_idle=True)) != outcomes(failing, DESIGN)
+    assert len(outcomes(differing, SOUND)) == len(outcomes(failing, SOUND)) == 1
+    assert outcomes(failing, Deviations(late_key_replays_idle=True)) != outcomes(failing, SOUND)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_the_generator_finds_that_the_order_matters_and_that_jobs_fail_for_nothi
 def test_the_generator_finds_a_history_for_each_defect(option: str) -> None:
     def differs(history: tuple[int, Updates]) -> bool:
         try:
-            return play(*history, Deviations(**{option: True}))[1] != play(*history, DESIGN)[1]
+            return play(*history, Deviations(**{option: True}))[1] != play(*history, SOUND)[1]
         except JobFailedError:
             return True
 
@@ -242,7 +242,7 @@ Drains = list[tuple[str, Sequence[Item]]]
 """What each drain achieved, and what it gave."""
 
 
-def all_drains(run: Run, deviations: Deviations = DESIGN) -> tuple[Edge, Drains]:
+def all_drains(run: Run, deviations: Deviations = SOUND) -> tuple[Edge, Drains]:
     """A drain after every push, and drains until nothing comes any more; the edge behind them."""
     chosen, batches = run
     edge = Edge(len(chosen), deviations=deviations)

@@ -107,7 +107,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(
 def test_watermarks_rise_on_the_grid_and_make_no_event_late_that_was_on_time_on_its_partition(
     policy: Any, steps: list[tuple[int, int, int]], size: int, idle_ms: int
 ) -> None:
-    source = Source("design", 3, policy=policy, frames=FrameGrid(size), idle_timeout_ms=idle_ms)
+    source = Source("sound", 3, policy=policy, frames=FrameGrid(size), idle_timeout_ms=idle_ms)
     now, left, idle = -40, [], False
     for partition, time, pause in steps:
         now += pause

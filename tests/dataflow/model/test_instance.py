@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from tests.dataflow.model.driving import Instance
 from tests.dataflow.model.histories import EVENT, Stream, inputs, lasting, on_time, rising, streams, watermarks
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Barrier, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, JobFailedError, Processor, Reason
+from wmlab.dataflow.model.processor import SHIPPED, SOUND, Deviations, JobFailedError, Processor, Reason
 
 Called = tuple[Any, ...]
 """A method of a processor with what it was given."""
@@ -124,7 +124,7 @@ def test_a_merge_sends_rising_watermarks_and_no_event_is_lost(chosen: list[Strea
         assert instance.model.forwarded.get(key) == max(watermarks(out, key), default=None)
 
 
-def left_by(chosen: list[Stream], random: Any, deviations: Deviations = DESIGN) -> tuple[Instance, list[Item]]:
+def left_by(chosen: list[Stream], random: Any, deviations: Deviations = SOUND) -> tuple[Instance, list[Item]]:
     """An instance of edges of two queues each, its items pushed in some order and in batches of any size."""
     instance = Instance(*([2] * ((len(chosen) + 1) // 2)), deviations=deviations)
     order = [place for place, stream in enumerate(chosen) for _ in stream]

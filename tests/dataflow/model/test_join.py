@@ -17,7 +17,7 @@ from wmlab.dataflow.model.join import LEFT, RIGHT, START, StreamJoin, minimum_sp
 from wmlab.dataflow.model.processor import JobFailedError, Mode, Reason
 
 
-def join(back: int = 1, ahead: int = 1, mode: Mode = "design", **options: Any) -> Driven:
+def join(back: int = 1, ahead: int = 1, mode: Mode = "sound", **options: Any) -> Driven:
     """Rows (time,) of both sides, key 0 left and 1 right, joined where left - back <= right <= left + ahead."""
     made = {
         "keys": ({0: 0}, {1: 0}),
@@ -82,7 +82,7 @@ def test_edge_case_45_unmatched_rows_leave_padded_at_the_end(outer: int, padded:
     driven = join(mode=mode, outer=outer)
     driven.rows((1,), (5,))
     driven.rows((1,), (9,), edge=1)
-    assert (driven.complete(), driven.size) == (([padded], 0) if mode == "design" else ([], 4))
+    assert (driven.complete(), driven.size) == (([padded], 0) if mode == "sound" else ([], 4))
 
 
 def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(mode: Mode) -> None:
@@ -147,7 +147,7 @@ AMOUNTS = st.integers(-3, 5)
 OUTPUTS = st.sampled_from(["state", "buffer"])
 
 
-@given(interleaved(), st.one_of(st.tuples(OUTER, st.just("design")), st.just((None, "hz"))), AMOUNTS, AMOUNTS, OUTPUTS)
+@given(interleaved(), st.one_of(st.tuples(OUTER, st.just("sound")), st.just((None, "hz"))), AMOUNTS, AMOUNTS, OUTPUTS)
 def test_edge_case_46_rows_on_time_are_joined_as_in_a_batch_and_as_shipped_in_inner_joins(
     drawn: Drawn, outer_and_mode: tuple[int | None, Mode], back: int, ahead: int, output: str
 ) -> None:

@@ -21,19 +21,19 @@ from wmlab.dataflow.model.window import (
 
 COUNT = (Aggregation("count"),)
 SEVERAL = (*COUNT, Aggregation("avg", 0), Aggregation("min", 0), Aggregation("count", 0, distinct=True))
-MODES = st.sampled_from(["design", "hz"])
+MODES = st.sampled_from(["sound", "hz"])
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: WindowShape(pair[0] * pair[1], pair[0]))
 ROWS = st.tuples(st.just("row"), st.integers(-12, 30), st.sampled_from("ab"))
 HISTORIES = st.lists(st.one_of(ROWS, st.tuples(st.just("wm"), st.integers(1, 12))), max_size=30)
 
 
-def rule(size: int, slide: int, mode: Mode = "design", **options: object) -> WindowProcessor:
+def rule(size: int, slide: int, mode: Mode = "sound", **options: object) -> WindowProcessor:
     """Aggregates of rows (time, group)."""
     given_options = {"group": (1,), "aggregates": COUNT, "deviations": RULES[mode], **options}
     return WindowProcessor(shape=WindowShape(size, slide), time=0, **given_options)
 
 
-def window(size: int, slide: int, mode: Mode = "design", **options: object) -> Driven:
+def window(size: int, slide: int, mode: Mode = "sound", **options: object) -> Driven:
     return Driven(rule(size, slide, mode, **options))
 
 

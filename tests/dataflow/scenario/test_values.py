@@ -14,7 +14,7 @@ import wmlab as wm
 from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, SOUND, Deviations
 from wmlab.dataflow.scenario.faults import AnyFault
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.open import load_scenario
@@ -107,7 +107,7 @@ def test_deviations_are_named_one_by_one() -> None:
 
 def test_a_dataflow_prints_as_a_list_of_its_vertices() -> None:
     lines = repr(joined(faults=[flow.Restart(70)])).splitlines()
-    assert lines[0] == "Dataflow 'shop' (design, none, 2 min)"
+    assert lines[0] == "Dataflow 'shop' (sound, none, 2 min)"
     assert lines[1] == "  orders: source (2 rows); key 0: t"
     assert lines[4] == "  count: window of join (count(), max(u) over 10 ms of t); key 0: end"
     assert lines[5:] == ["  out: sink of count (results)", "  fault: Restart(at_ms=70)"]
@@ -368,7 +368,7 @@ def test_values_are_frozen_and_vertices_are_found_by_name() -> None:
     [
         ("design", {"mode": "design", "vertices[2].emit": "buffer", "vertices[3].bounds_only": True}, DESIGN),
         ("implementation", {"mode": "hz", "vertices[2].emit": "state", "vertices[3].bounds_only": False}, SHIPPED),
-        ("sound", {"mode": "design", "vertices[2].emit": "state", "vertices[3].bounds_only": False}, DESIGN),
+        ("sound", {"mode": "sound", "vertices[2].emit": "state", "vertices[3].bounds_only": False}, SOUND),
     ],
 )
 def test_rules_choose_the_mode_and_the_output_of_joins_and_windows(rules, options, on) -> None:

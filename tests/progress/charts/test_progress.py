@@ -13,7 +13,7 @@ from tests.progress.sim.plans import query, scenario
 from wmlab.core.charts.scene import Steps
 from wmlab.core.charts.style import ROLES
 from wmlab.core.errors import ChartError
-from wmlab.progress import Aggregate, DelayBuffer, Emit, Map, PlanScenario, Query, Source
+from wmlab.progress import Aggregate, DelayBuffer, Emit, PlanScenario, Projection, Query, Source
 from wmlab.progress.charts import progress, sequence_prefix, windows_firing
 from wmlab.progress.recording import ProgressRecording
 from wmlab.progress.tables import PROGRESS_TABLES as TABLES
@@ -258,7 +258,7 @@ def test_nothing_fired_is_refused_with_a_remedy() -> None:
 
 
 def test_a_sequence_of_which_some_chunks_came_is_no_later_number_of_itself() -> None:
-    trucks = Source("t", times_ms=[50 * i for i in range(12)], buffer_records=2, operators=[Map(2.0), Emit()])
+    trucks = Source("t", times_ms=[50 * i for i in range(12)], buffer_records=2, operators=[Projection(2.0), Emit()])
     plan = PlanScenario(
         "v",
         queries=[Query("v", sources=[trucks], operators=[Aggregate(1_000)])],

@@ -9,7 +9,7 @@ from typing import Any
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.recording import PlanScenario
-from wmlab.progress.scenario import Aggregate, Emit, Join, Map, PlanOperator, Query, Source, Workers
+from wmlab.progress.scenario import Aggregate, Emit, Join, PlanOperator, Projection, Query, Source, Workers
 from wmlab.progress.sim.query import run_queries
 from wmlab.progress.sim.records import Records
 from wmlab.progress.sim.world import PlanWorld
@@ -41,7 +41,7 @@ def query(
 
 def growing(name: str, growth: float, **fields: Any) -> Source:
     """A source whose buffers are re-chunked into `growth` or, if not full, fewer."""
-    return source(name, operators=[Map(growth), Emit()], **fields)
+    return source(name, operators=[Projection(growth), Emit()], **fields)
 
 
 def source(name: str, **fields: Any) -> Source:

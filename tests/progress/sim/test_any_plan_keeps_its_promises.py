@@ -15,7 +15,7 @@ from wmlab.progress.scenario import (
     InOrder,
     Join,
     LogicalStream,
-    Map,
+    Projection,
     Query,
     Renumber,
     Scan,
@@ -27,7 +27,7 @@ from wmlab.progress.scenario import (
 from wmlab.progress.sim.query import QueryRun, run_queries
 from wmlab.progress.sim.world import PlanWorld
 
-INSIDE = st.sampled_from([Scan(), Filter(0.7), Map(2.5), Emit(), Emit(buffer_records=3)])
+INSIDE = st.sampled_from([Scan(), Filter(0.7), Projection(2.5), Emit(), Emit(buffer_records=3)])
 SIZES = st.fixed_dictionaries({"size_ms": st.sampled_from([300, 500]), "slide_ms": st.sampled_from([None, 200])})
 NAMED = st.sampled_from([Renumber("x"), InOrder("x")])
 

@@ -15,7 +15,7 @@ from wmlab.progress.scenario import (
     InOrder,
     Join,
     LoseBuffer,
-    Map,
+    Projection,
     Renumber,
     Scan,
     Workers,
@@ -55,7 +55,7 @@ def test_chance_of_a_filter_goes_with_the_record() -> None:
 
 @pytest.mark.parametrize(("growth", "capacity", "chunks"), [(2.0, None, 2), (1.1, 11, 1), (1.1, 10, 2), (0.5, 1, 5)])
 def test_what_outgrows_a_buffer_becomes_chunks(growth, capacity, chunks) -> None:
-    cut = source("a", operators=[Map(growth), Emit(buffer_records=capacity)])
+    cut = source("a", operators=[Projection(growth), Emit(buffer_records=capacity)])
     world = run(queries=[query(cut, window=None)])
     first = rows(world, "buffers", operator="sink", sequence=1)
     assert len(first) == chunks
@@ -112,7 +112,7 @@ def test_a_sequencer_restores_the_order_of_each_origin() -> None:
 
 
 def test_outputs_of_windows_go_through_a_chain_of_their_own() -> None:
-    chain = [Scan(), Map(2), Emit(buffer_records=100), Renumber("r")]
+    chain = [Scan(), Projection(2), Emit(buffer_records=100), Renumber("r")]
     world = run(queries=[query(window=Join(1_000, slide_ms=500), output=chain)], workers=MANY)
     results = [results for _, _, results in fired(world)]
     assert identifiers(world, operator="sink") == [(4, number, 0, True) for number in range(1, len(results) + 1)]

@@ -23,8 +23,8 @@ from wmlab.progress.scenario import (
     Join,
     LogicalStream,
     LoseBuffer,
-    Map,
     PlanAction,
+    Projection,
     Query,
     Renumber,
     Scan,
@@ -38,7 +38,7 @@ from wmlab.progress.scenario import (
 FULL = scenario(
     queries=[
         query(
-            source("a", keys=7, operators=[Scan(), Filter(0.5), Map(1.5), Emit(buffer_records=4)]),
+            source("a", keys=7, operators=[Scan(), Filter(0.5), Projection(1.5), Emit(buffer_records=4)]),
             source("b", stamped="filter"),
             window=Join(2_000, slide_ms=500, left=["b"]),
             operators=[InOrder("in-order")],

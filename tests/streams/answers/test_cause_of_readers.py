@@ -121,7 +121,7 @@ def test_a_group_that_has_passed_the_cut_waits_for_the_next_look_of_its_reader()
     positions = [position(40, 1, 1_500), position(250, 2, 2_400)]
     explained = at(logged(positions, window(10, 2_300)), 2_500)
     assert explained.cause.kind is CauseKind.NEXT_LOOK
-    assert explained.headline == "Reader r-0 has not polled since the position of r passed a newer watermark."
+    assert explained.headline == "Reader r-0 has not polled since the bound at the position of r changed."
     assert (explained.facts["saw"], explained.facts["polled at"], explained.facts["at position"]) == (10, 2_300, 20)
     looked = at(logged(positions, window(10, 2_300), window(10, 2_450)), 2_500)
     assert looked.cause.kind is CauseKind.OTHER_POSITION

@@ -213,7 +213,7 @@ def test_a_reader_that_enters_its_time_at_once_stays_in_the_map_until_it_may_tak
         rules="design",
         stream=Stream("orders", segments=2),
         writers=[EventWriter(name, rate_per_s=30) for name in ("u", "v")],
-        readers=ReaderGroup("group", readers=2, rate_per_s=25.0, enters_time="on_passing", half_windows=True),
+        readers=ReaderGroup("group", readers=2, rate_per_s=25.0, enters_time="on_passing"),
         controllers=Controllers(period_ms=700, start_delay_ms=1_000),
         script=[script.Scale(at_ms=5_482, seal=["0@0", "1@0"])],
         duration_ms=16_000,

@@ -1,6 +1,5 @@
 """Reader groups: sharing the work, crashes, pauses, timers, both designs of the time window, and their messages."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -166,18 +165,19 @@ def test_r5_before_the_first_mark_lower_is_unknown_and_ahead_of_all_upper_is():
     assert (last["lower"], last["upper"]) == (tail.bounds()[-1][0], None)
 
 
-@pytest.mark.parametrize("read_side", ["implementation", "document"])
-def test_by_the_design_a_window_has_both_bounds_or_none(read_side):
-    """PDP-33, Event Reader API Changes: "or null if one cannot be established"; only who lags has a window."""
-    part = group(rate_per_s=30, read_side=read_side, enters_time="at_publish")
-    halves, whole = (run(readers=replace(part, half_windows=half)).rows("windows") for half in (True, False))
-    assert any((row["lower"] is None) != (row["upper"] is None) for row in halves)
-    assert any(row["lower"] is not None for row in whole)
-    for half, row in zip(halves, whole, strict=True):
-        both = None not in (half["lower"], half["upper"])
-        assert (row["lower"], row["upper"]) == ((half["lower"], half["upper"]) if both else (None, None))
-    prompt = run(readers=group(), rules="design")
-    assert set(prompt.column("windows", "lower")) == set(prompt.column("group_updates", "lower")) == {None}
+@pytest.mark.parametrize("rate_per_s", [30, None])
+def test_by_the_design_a_window_has_the_minimum_of_the_map_with_an_upper_bound_or_without(rate_per_s):
+    """PDP-33, Client Changes. Ahead of a reader that keeps up there is no watermark, so it has no upper bound."""
+    world = run(readers=group(rate_per_s=rate_per_s), rules="design")
+    for row in world.rows("group_updates", outcome="applied"):
+        times = row["lowers"].values()
+        assert row["lower"] == (min(times) if times and None not in times else None)
+    lowers, uppers = world.column("windows", "lower"), world.column("windows", "upper")
+    known = [lower is not None for lower in lowers]
+    assert known == sorted(known)
+    assert sum(known) > 60
+    assert (uppers.count(None) > 60) == (rate_per_s != 30)
+    assert any(upper is not None for upper in uppers) == (rate_per_s == 30)
 
 
 def test_r6_exactly_at_a_cut_is_passed():

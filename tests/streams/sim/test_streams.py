@@ -419,7 +419,7 @@ def silent(rules="design", **fields):
 
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_a_reader_gets_null_where_no_writer_is_known(read_side):
-    world = silent(readers=group(read_side=read_side, half_windows=True))
+    world = silent(readers=group(read_side=read_side))
     (end,) = world.rows("watermarks", writers={})
     lowers = world.column("windows", "lower", 5_000)
     unknown_ms = [row["at_ms"] for row in world.rows("windows", 5_000, lower=None)]

@@ -64,6 +64,17 @@ def test_in_the_document_a_writer_is_forgotten_though_it_is_ahead_and_the_upper_
     assert world.rows("watermarks")[-1]["upper"] < 100
 
 
+@pytest.mark.parametrize("noted_ms", [1_700, 2_600])
+def test_in_the_document_the_last_writers_of_a_generation_make_its_watermark_and_are_then_forgotten(noted_ms):
+    """PDP-33, Periodic Watermark Workflow ("within one timeout period"), where both fall silent, together or not."""
+    silent = [noted(1_000, "a", 10), noted(1_000, "b", 20), noted(1_600, "a", 40), noted(noted_ms, "b", 30)]
+    world = scripted(*silent, timeout_ms=2_000, stream={"timeout_from": "earlier", "forgets": "all"})
+    assert [time for _, time in world.emitted()] == ([10, 30, 40] if noted_ms == 1_700 else [10, 20, 30, 40])
+    (last_ms, _), *_ = world.emitted()[::-1]
+    assert world.removals() == [(last_ms, ["a", "b"])]
+    assert last_ms < noted_ms + 2_000 + 600
+
+
 def test_the_rules_of_the_design_forget_all_and_the_others_those_behind():
     chosen = {rules: run(rules=rules, duration_ms=100).scenario.options["stream.forgets"] for rules in RULES}
     assert chosen == {"design": "all", "implementation": "behind", "sound": "behind"}

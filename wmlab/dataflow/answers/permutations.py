@@ -137,18 +137,18 @@ class Permutations(TableAnswer[Permuted]):
 def permutations(
     inputs: Sequence[Sequence[Any]] | Mapping[str, Sequence[Any]],
     *,
-    mode: Mode = "design",
+    mode: Mode = "sound",
     deviations: Deviations | Sequence[str] | None = None,
     limit: int = 100_000,
 ) -> Permutations:
     """Merge the watermarks of `inputs` in every order that keeps the order within each.
 
     `inputs` is a list of inputs, or a dict of them by name; an item is a number (a watermark of key 0), a pair (key,
-    number), "idle", "event" or "done". Options: `mode` "design" or "hz", or `deviations`, a list of names, such as
-    `event_leaves_idle` and `end_counts_as_active`, the two defects of Hazelcast before pull request 22440, and
-    `highest_held_back`: nothing is emitted when no input is active, as in Flink before FLINK-7728. Orders that reach
-    the same state are followed together, up to `limit` states at once. Returns `Permutations`; raises `ModelError` for
-    any other item or name, and for more states.
+    number), "idle", "event" or "done". Options: `mode` "sound", "design" or "hz", or `deviations`, a list of names.
+    `event_leaves_idle` and `end_counts_as_active` are the two defects of Hazelcast before pull request 22440. With
+    `highest_held_back` nothing is emitted when no input is active, as by `design` and in Flink before FLINK-7728.
+    Orders that reach the same state are followed together, up to `limit` states at once. Returns `Permutations`; raises
+    `ModelError` for any other item or name, and for more states.
     """
     the_choice(mode, "mode", get_args(Mode), ModelError)
     named = dict(inputs) if isinstance(inputs, Mapping) else {chr(97 + n): items for n, items in enumerate(inputs)}

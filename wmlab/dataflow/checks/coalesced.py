@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from wmlab.core.spark.grouped import TablesOfStream, by_stream
 from wmlab.core.spark.schemas import typed
 from wmlab.dataflow.checks.steps import COALESCER, STEP_INPUTS, coalesced_steps
-from wmlab.dataflow.model.processor import DESIGN, Deviations
+from wmlab.dataflow.model.processor import SOUND, Deviations
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
 ITEM_COLUMNS: Final = ("stream", "execution", "queue", "sequence", "taken_ms", "taken", "kind", "key", "value")
@@ -35,7 +35,7 @@ _COALESCED: Final = pa.schema(
 
 
 def coalesced(
-    items: DataFrame, queues: DataFrame, coalescing: DataFrame, *, deviations: Deviations = DESIGN
+    items: DataFrame, queues: DataFrame, coalescing: DataFrame, *, deviations: Deviations = SOUND
 ) -> DataFrame:
     """The result of coalescing after every step of every instance, at the levels "edge" and "global".
 

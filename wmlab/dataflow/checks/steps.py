@@ -1,8 +1,8 @@
 """The steps of coalescing of a recorded dataflow, and the result of each.
 
-A level with one input is not recorded unless the dataflow has a deviation from the design: what comes out of it is what
-came in. Its steps are those of the items on its queue. The model's own coalescer computes the result for the items of
-any level, one for each edge of an instance and one for all its edges.
+A level with one input is not recorded by sound rules and by the design: what comes out of it is what came in. Its steps
+are those of the items on its queue. The model's own coalescer computes the result for the items of any level, one for
+each edge of an instance and one for all its edges.
 
 Source: "Keyed watermark support", Description of current behavior, Coalescing of WMs with different keys;
 `wmlab.dataflow.model.coalescer`.
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
+from wmlab.dataflow.model.processor import SOUND, Deviations, JobFailedError
 
 Row = Mapping[str, Any]
 _INSTANCE: Final = ("execution", "vertex", "instance")
@@ -95,7 +95,7 @@ def coalesced_steps(
     items: Sequence[Row],
     queues: Sequence[Row],
     coalescing: Sequence[Row],
-    deviations: Deviations = DESIGN,
+    deviations: Deviations = SOUND,
 ) -> list[dict[str, Any]]:
     """The steps of every coalescer, as `wmlab.dataflow.spark.coalesced` describes them, from the rows of one stream."""
     coalescing = all_steps(items, queues, coalescing)

@@ -88,7 +88,7 @@ def idle_once(steps: TableRows) -> Iterator[Finding]:
 def watermarks_coalesced(steps: TableRows, due: TableRows) -> Iterator[Finding]:
     """K3: coalescing lets through the lowest watermark of the inputs that count, and never goes back.
 
-    One finding per step. `due` is what `coalesced_steps` makes of the items, as designed.
+    One finding per step. `due` is what `coalesced_steps` makes of the items, by sound rules.
     """
     for step, designed in _recorded_and_due(steps, due):
         if step["emitted"] == designed["emitted"]:

@@ -2,7 +2,8 @@
 
 One key. The coalesced watermark is the lowest one over the inputs that are neither idle nor ended, and it never goes
 back. When no such input is left, it is the highest one ever seen, so that the order in which inputs became idle does
-not matter. An input that comes back behind what was emitted blocks the result until the lowest one passes it.
+not matter. So do Hazelcast and Flink; the document has no such rule, and by `design` nothing comes out then. An input
+that comes back behind what was emitted blocks the result until the lowest one passes it.
 
 All keys. Keys are coalesced independently of each other, each from its first watermark on. A row or a watermark of
 any key ends the idleness of its input for every key. When all inputs that have not ended are idle, one idle message is
@@ -22,7 +23,7 @@ from typing import Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Done, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError, Reason
+from wmlab.dataflow.model.processor import SOUND, Deviations, JobFailedError, Reason
 
 EmittedItems = tuple[Watermark | Idle, ...]
 NOTHING: Final[EmittedItems] = ()
@@ -126,7 +127,7 @@ class KeyedCoalescer:
 
     __slots__ = ("announced", "deviations", "done", "idle", "inputs", "keys")
 
-    def __init__(self, inputs: int, deviations: Deviations = DESIGN) -> None:
+    def __init__(self, inputs: int, deviations: Deviations = SOUND) -> None:
         self.inputs = inputs
         self.deviations = deviations
         self.idle: set[int] = set()

@@ -35,7 +35,7 @@ from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import MIN, RowValues, Watermark, row_time
-from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason
+from wmlab.dataflow.model.processor import SOUND, Deviations, Drop, JobFailedError, Processor, Reason
 
 START: Final = MIN + 1
 """Below every watermark: as what is needed, any one at all."""
@@ -83,7 +83,7 @@ class StreamJoin(Processor[JoinState]):
     condition: Callable[[RowValues], object] = field(repr=False)
     output: EmissionLimit = "state"
     limit: int | None = None
-    deviations: Deviations = DESIGN
+    deviations: Deviations = SOUND
 
     def __post_init__(self) -> None:
         left, right = (frozenset(keys) for keys in self.keys)

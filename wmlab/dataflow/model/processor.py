@@ -5,7 +5,8 @@ is appended to `out`. A method that returns False has refused what was offered, 
 anything else. A refusal changes nothing but what it appended to `out`, to make room, and the state of a custom
 processor.
 
-`DESIGN` follows the documents; `SHIPPED` is what the code of 2026-08 does with assertions off. Any mixture can be run.
+`SOUND` has none of them, `DESIGN` follows the documents, and `SHIPPED` is what the code of 2026-08 does with assertions
+off. Any mixture can be run.
 
 Source: "Keyed watermark support", Processor API; upstream classes `Processor`, `AbstractProcessor`, and for the
 deviations `KeyedWatermarkCoalescer`, `ConcurrentInboundEdgeStream`, `ProcessorTasklet`,
@@ -23,12 +24,12 @@ from typing import ClassVar, Final, Generic, Literal, TypeVar
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Idle, Item, RowValues, Watermark
 
-Mode = Literal["design", "hz"]
+Mode = Literal["design", "hz", "sound"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviations:
-    """Which defects of the implementation are on."""
+    """In what the documents, or the implementation, depart from sound rules."""
 
     watermark_wakes_one_key: bool = False
     """A watermark ends the idleness of its own key only."""
@@ -58,7 +59,8 @@ class Deviations:
     key. Described and rejected by the text; not on in `hz`."""
     highest_held_back: bool = False
     """When no input is active, the highest watermark is not let through, so that what comes out depends on which input
-    became idle last. So was Flink before FLINK-7728 (apache/flink pull request 4747); not on in `hz`."""
+    became idle last. The document has no rule for it, so `design` has none; Hazelcast and Flink let it through. So was
+    Flink before FLINK-7728 (apache/flink pull request 4747); not on in `hz`."""
     event_leaves_idle: bool = False
     """An event ends the idleness of its input for the keys that there are, but the input still counts as idle for idle
     messages and for keys that first come. So was Hazelcast before pull request 22440; not on in `hz`."""
@@ -68,10 +70,13 @@ class Deviations:
 
     def __str__(self) -> str:
         """The options that are on."""
-        return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "as designed"
+        return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "no deviation"
 
 
-DESIGN: Final = Deviations()
+SOUND: Final = Deviations()
+DESIGN: Final = Deviations(highest_held_back=True)
+ONE_IN_ONE_OUT: Final = (SOUND, DESIGN)
+"""The rules by which coalescing of one input lets through what comes in."""
 BY_NAME: Final = frozenset(
     {
         "end_counts_as_active",
@@ -80,13 +85,13 @@ BY_NAME: Final = frozenset(
         "keyed_idle",
     }
 )
-"""Options that belong to neither mode."""
+"""Options that do not belong to `hz`."""
 SHIPPED: Final = Deviations(**{f.name: f.name not in BY_NAME for f in fields(Deviations)})
 
 
 def deviations(mode: Mode) -> Deviations:
-    """`design`: none; `hz`: all of them but those `BY_NAME`."""
-    return SHIPPED if mode == "hz" else DESIGN
+    """`sound`: none; `design`: that the highest is held back; `hz`: all of them but those `BY_NAME`."""
+    return {"sound": SOUND, "design": DESIGN, "hz": SHIPPED}[mode]
 
 
 class Reason(StrEnum):

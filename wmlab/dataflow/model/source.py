@@ -26,7 +26,7 @@ from math import gcd
 from typing import Any, ClassVar, Final
 
 from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, FrameGrid, Idle, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Deviations
+from wmlab.dataflow.model.processor import SOUND, Deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class EventTimeMapper:
     key: int = 0
     frames: FrameGrid | None = EVERY_TIME
     idle_timeout_ms: int | None = IDLE_TIMEOUT_MS
-    deviations: Deviations = DESIGN
+    deviations: Deviations = SOUND
 
     def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState:
         """A source of so many partitions that have brought nothing."""
@@ -244,7 +244,8 @@ class EventTimeMapper:
             return ()
         state.top = highest
         # On the grid, above the last one, and not beyond what a watermark can carry.
-        mark = MIN if self.frames is None else self.frames.floor(highest if lowest is None else lowest)
+        due = lowest if self.deviations.highest_held_back or lowest is not None else highest
+        mark = MIN if self.frames is None or due is None else self.frames.floor(due)
         items: SourceItems = ()
         if state.last < mark < MAX:
             state.last = mark

@@ -36,7 +36,7 @@ from typing import ClassVar, Final
 
 from wmlab.dataflow.model.aggregate import group_of
 from wmlab.dataflow.model.items import MAX, MIN, Idle, RowValues, Watermark, row_time
-from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason
+from wmlab.dataflow.model.processor import SOUND, Deviations, Drop, JobFailedError, Processor, Reason
 
 
 @dataclass(eq=False)
@@ -181,7 +181,7 @@ class StatefulMapProcessor(Processor[Memories]):
     ttl: int | None = None
     on_evict: OnEvict | None = field(default=None, repr=False)
     key: int = 0
-    deviations: Deviations = DESIGN
+    deviations: Deviations = SOUND
 
     def start(self) -> Memories:
         """There is no group."""

@@ -55,7 +55,7 @@ from wmlab.dataflow.model.aggregate import (
     group_order,
 )
 from wmlab.dataflow.model.items import MAX, MIN, FrameGrid, RowValues, Watermark, row_time
-from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, State
+from wmlab.dataflow.model.processor import SOUND, Deviations, Drop, JobFailedError, Processor, Reason, State
 
 
 class Held(NamedTuple):
@@ -193,7 +193,7 @@ class WindowProcessor(_Aggregation[FrameStore]):
     shape: WindowShape
     limit: int | None = None
     bounds_only: bool = False
-    deviations: Deviations = DESIGN
+    deviations: Deviations = SOUND
     time: int
     group: tuple[int, ...] = ()
     times: tuple[int, ...] = ()

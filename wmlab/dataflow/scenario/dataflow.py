@@ -55,13 +55,13 @@ Deviation = Annotated[str, BeforeValidator(_known_option)]
 class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.dataflow.Dataflow"):
     """Vertices, the edges between them, and the faults.
 
-    `mode` is `design`, as in the documents, or `hz`, as in the shipped code; `deviations` replaces it by the named
-    differences. `rules` sets the mode and whatever else differs between the design, the implementation and sound rules,
-    unless a part sets it itself; `options` shows what is in effect. `guarantee` says what a restart keeps, snapshots
-    are taken every `snapshot_every_ms`. A queue holds `queue_size` items, then its producer waits. Each run of an
-    instance begins up to `jitter_ms` after it has something to do, drawn from `seed`; with 0 the instances that can run
-    do so in a random order. `duration_ms` is simulated time after `start_ms`, zero or, for a real trace, a moment in
-    milliseconds since 1970. The same dataflow always gives the same recording.
+    `mode` is `design`, as in the documents, `hz`, as in the shipped code, or `sound`; `deviations` replaces it by the
+    named differences. `rules` sets the mode and whatever else differs between the design, the implementation and sound
+    rules, unless a part sets it itself; `options` shows what is in effect. `guarantee` says what a restart keeps,
+    snapshots are taken every `snapshot_every_ms`. A queue holds `queue_size` items, then its producer waits. Each run
+    of an instance begins up to `jitter_ms` after it has something to do, drawn from `seed`; with 0 the instances that
+    can run do so in a random order. `duration_ms` is simulated time after `start_ms`, zero or, for a real trace, a
+    moment in milliseconds since 1970. The same dataflow always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -81,7 +81,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
     rules: Rules = "sound"
-    mode: Option[Literal["design", "hz"]] = UNSET
+    mode: Option[model.Mode] = UNSET
     deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
     noun = "the dataflow"
 
@@ -101,7 +101,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     @property
     def deviations_on(self) -> model.Deviations:
-        """The deviations from the design that are on."""
+        """The deviations from sound rules that are on."""
         if self.deviations is None:
             return model.deviations(self.resolved.mode if self.mode is UNSET else self.mode)
         return model.Deviations(**dict.fromkeys(self.deviations, True))
@@ -234,7 +234,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
 
 DataflowScenario.rule_table = {
-    DataflowScenario: {"mode": ("design", "hz", "design")},
+    DataflowScenario: {"mode": ("design", "hz", "sound")},
     Join: {"emit": ("buffer", "state", "state")},
     Window: {"bounds_only": (True, False, False)},
 }

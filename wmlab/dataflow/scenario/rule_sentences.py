@@ -1,6 +1,6 @@
 """What "Keyed watermark support" says about each option on which the sets of rules differ.
 
-The mode is all deviations of the implementation; each of them departs from a sentence of its own.
+The mode is several deviations; each of them departs from a sentence of its own, or follows it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ RULE_SENTENCES: Final[Mapping[str, str]] = {
     "Deviations.late_key_replays_idle": "“The stream will be excluded from coalescing for all keys.” (Handling of "
     "keyed idle messages)",
     "Deviations.event_after_special": _WAKES,
+    "Deviations.highest_held_back": "“The WM is output based on the minimum of the remaining non-idle inputs.” (Idle "
+    "message)",
     "Deviations.last_watermark_lost": "“The processor should emit the WM as soon as it knows that no item that would "
     "be late will follow.” (WM rules, 3)",
     "Deviations.emission_unchecked": "“A WM can never go back. … Violation will cause a job failure.” (WM rules, 1)",

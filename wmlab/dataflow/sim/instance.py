@@ -30,7 +30,7 @@ from typing import Any, Literal, Protocol
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import NOTHING, EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MAX, MIN, Barrier, Done, Idle, Item, RowValues, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason
+from wmlab.dataflow.model.processor import ONE_IN_ONE_OUT, Call, Deviations, JobFailedError, Processor, Reason
 from wmlab.dataflow.scenario.faults import Stall, SwallowAll
 from wmlab.dataflow.sim.columns import JobTable
 from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
@@ -280,7 +280,7 @@ class Level:
     `received` are the inputs that have brought the `barrier` under way; if it `waits`, they are left alone until all
     inputs that have not ended have brought it. Barriers are of one snapshot, until `pass_barrier`. `moved_ms` says by
     key when a watermark last came through. It has `ended` when every input has. If it is not `recorded`, its steps are
-    counted and not written down: as designed, what comes out of a level with one input is what came in.
+    counted and not written down: by `ONE_IN_ONE_OUT` what comes out of a level with one input is what came in.
     """
 
     def __init__(self, instance: ProcessorInstance, inputs: int, edge: int | None, *, recorded: bool) -> None:
@@ -366,7 +366,8 @@ class InputEdge:
         self.instance = instance
         self.number = number
         self.queues = queues
-        self.level = Level(instance, len(queues), number, recorded=len(queues) > 1 or instance.deviations != DESIGN)
+        merges = len(queues) > 1
+        self.level = Level(instance, len(queues), number, recorded=merges or instance.deviations not in ONE_IN_ONE_OUT)
         self.set_aside: list[Item] = []
 
     @property
@@ -453,7 +454,7 @@ class ProcessorInstance(Instance):
         ]
         merges = sum(len(edge.queues) for edge in self.edges) > 1
         self._takes_edge_watermarks = type(processor).edge_watermark is not Processor.edge_watermark
-        self.level = Level(self, len(edges), None, recorded=merges or self.deviations != DESIGN)
+        self.level = Level(self, len(edges), None, recorded=merges or self.deviations not in ONE_IN_ONE_OUT)
         self.sources = [job.layout.nodes[edge.source] for edge in edges]
         self.pending: deque[tuple[Any, ...]] = deque()
         self.forwarded: dict[int, int] = {}

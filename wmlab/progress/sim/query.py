@@ -182,7 +182,7 @@ class QueryRun:
                 case plans.Filter(keep=keep):
                     salt = zlib.crc32(f"filter {index} of {part.name}".encode())
                     yield Step(process=partial(_filtered, keep=keep, salt=salt), reads_records=True)
-                case plans.Map(growth=growth):
+                case plans.Projection(growth=growth):
                     yield Step(process=partial(_grown, growth=growth))
                 case plans.Emit(buffer_records=capacity):
                     emit = operators.Emit(partial(split_to_capacity, capacity=capacity), base)

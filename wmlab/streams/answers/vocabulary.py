@@ -96,7 +96,7 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.ASSIGNMENT: "nobody owned a segment that had to be read up to the next cut",
     CauseKind.UNREAD: "the readers had not read up to the next cut",
     CauseKind.PUBLICATION: "the readers had read up to the next cut, and had not published that",
-    CauseKind.NEXT_LOOK: "the reader had not polled since the position had passed the next cut",
+    CauseKind.NEXT_LOOK: "the reader had not polled since the bound at the position had changed",
     CauseKind.OTHER_POSITION: "the reader had polled since then, and saw another watermark",
 }
 """What each cause means; "the next cut" is that of the oldest watermark that the position has not passed.
@@ -123,7 +123,8 @@ and so is that of a cycle which left no row, a period of that row after it. The 
 `holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it.
 
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`.
-Of a group: newest (the position has passed the cut of every watermark by then); not started (no position published);
+Of a group: newest (the position has passed the cut of every watermark by then, or of a map of times each reader has,
+who may not have published that yet); not started (no position published);
 reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
 has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
 segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
@@ -290,7 +291,7 @@ OF_LOG_NEXT: Final[Templates] = (
 )
 """The second sentence about the watermark in the log."""
 OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
-    CauseKind.NEWEST: ("The position of {group} has passed the cut of the newest watermark.",),
+    CauseKind.NEWEST: ("Group {group} has passed the cut of the newest watermark.",),
     CauseKind.NOT_STARTED: ("Group {group} has published no position yet.",),
     CauseKind.READER: (
         "The bound at the position of {group} waits for {holder}, {holder state} since {holder since}.",
@@ -312,7 +313,7 @@ OF_READER: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.NOT_STARTED: ("Reader {reader} has not polled yet.",),
     CauseKind.READER: ("Reader {reader} has been {reader state} since {reader since}.",),
     CauseKind.STORE: ("The {holder} has been {holder state} since {holder since}.",),
-    CauseKind.NEXT_LOOK: ("Reader {reader} has not polled since the position of {group} passed a newer watermark.",),
+    CauseKind.NEXT_LOOK: ("Reader {reader} has not polled since the bound at the position of {group} changed.",),
     CauseKind.OTHER_POSITION: ("Reader {reader} saw another bound than that at the position of {group}.",),
 }
 """The headline about the bound that a reader saw, by its cause; that of the group if what holds the group is the cause

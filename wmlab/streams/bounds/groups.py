@@ -41,7 +41,7 @@ _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"}
 )
 RESET: Final = "reset"
 """The column of positions that says that a group starts again; a log may lack it."""
-_POSITION: Final = ("version", "at_ms", "segment_id", "offset", "finished", RESET)
+POSITION: Final = ("version", "at_ms", "segment_id", "offset", "finished", RESET)
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long"
@@ -109,7 +109,7 @@ def bounds_of_group(
     """
     known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [ALWAYS] * len(watermarks.seq)
     log = list(zip(known_ms, watermarks.cuts, strict=True))
-    moves = position_moves(changes.select(_POSITION).to_pylist())
+    moves = position_moves(changes.select(POSITION).to_pylist())
     seen = [state for state in follow_group(moves, log, segments_in(ranges)) if state.is_change]
     lower, upper = (_indices(seqs) for seqs in zip(*map(_seqs, seen), strict=True))
     columns = {

@@ -5,6 +5,9 @@ have passed: each sees the window of the map in the shared state of the group, w
 group. The table `group_updates` has that window after every update. A group whose readers look at no watermarks
 (`time_windows` False) has an empty map, and they know nothing.
 
+A reader that enters its time as soon as it has passed a cut (`enters_time` "on_passing") has read more than it has
+published. So what is still to come after a window of the map is what the readers have not read, published or not.
+
 Source: PDP-33, Client Changes; `wmlab.streams.model.group.StreamReading.window`.
 """
 
@@ -21,7 +24,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 
 from wmlab.core.spark.schemas import require, spark_schema
-from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, until_of
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, POSITION, RunEnds, until_of
+from wmlab.streams.model.window import Move, position_moves
 
 if TYPE_CHECKING:
     from wmlab.core.recording import Recording
@@ -110,7 +114,38 @@ class _Update(NamedTuple):
     upper: int | None
 
 
-AtMoment = TypeVar("AtMoment", _Version, _Update)
+class _Read(NamedTuple):
+    at_ms: int
+    segment_id: int
+    from_offset: int
+    to_offset: int
+
+
+def read_positions(changes: pa.Table, reads: pa.Table) -> Iterator[tuple[int, int, Mapping[int, int]]]:
+    """Where the readers of a group are, published or not: (version, at_ms, offset by open segment).
+
+    `changes` are the rows of its positions, `reads` those of its table `reads`. There is one at every version and
+    whenever somebody reads, with all reads of its millisecond. What was read counts until the group is reset. From then
+    on it counts where it goes on from the position: a reader that has not heard of the reset reads elsewhere.
+    """
+    moves = _by_time(position_moves(changes.select(POSITION).to_pylist()))
+    ordered = reads.select(_Read._fields).sort_by([("at_ms", "ascending"), ("from_offset", "ascending")]).to_pylist()
+    read = _by_time(_Read(**row) for row in ordered)
+    reached: dict[int, int] = {}
+    was_reset, latest = False, list[Move]()
+    for at_ms in sorted(moves.keys() | read.keys()):
+        for move in moves.get(at_ms, latest):
+            was_reset |= move.is_reset
+            before = {} if move.is_reset else reached
+            reached = {segment: max(offset or 0, before.get(segment, 0)) for segment, offset in move.position.items()}
+            for _, segment, start, end in read.get(at_ms, ()):
+                if segment in reached and (start <= reached[segment] or not was_reset):
+                    reached[segment] = max(end, reached[segment])
+            yield move.version, at_ms, reached
+            latest = [move._replace(is_reset=False)]
+
+
+AtMoment = TypeVar("AtMoment", _Version, _Update, _Read, Move)
 
 
 def _by_time(rows: Iterable[AtMoment]) -> dict[int, list[AtMoment]]:
@@ -125,7 +160,8 @@ def _versions(changes: pa.Table) -> Iterator[tuple[int, int, str | None]]:
     rows = sorted(changes.select(["version", "at_ms", "reader"]).to_pylist(), key=itemgetter("version"))
     for version, of_version in groupby(rows, key=itemgetter("version")):
         same = list(of_version)
-        yield same[0]["at_ms"], version, next((row["reader"] for row in same if row["reader"] is not None), None)
+        reader = next((row["reader"] for row in same if row["reader"] is not None), None)
+        yield max(row["at_ms"] for row in same), version, reader
 
 
 def _followed(

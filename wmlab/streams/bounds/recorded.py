@@ -28,7 +28,7 @@ from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, bounds_of_group
 from wmlab.streams.bounds.log_by_segment import NEVER, Ranges, int64_column, ranges_of, watermark_columns
-from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group
+from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group, read_positions
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
 
@@ -111,6 +111,20 @@ def _least_open(changes: pa.Table) -> pa.Table:
         least_by_version.append(dict(zip(GROUP_COLUMNS, moment, strict=True)) | {_PERFECT.name: least})
     schema = pa.schema([*(changes.schema.field(name) for name in GROUP_COLUMNS), _PERFECT])
     return pa.Table.from_pylist(least_by_version, schema)
+
+
+def _least_unread(positions: Iterable[tuple[int, int, Mapping[int, int]]], places: pa.Table) -> pa.Table:
+    """The smallest watermark over the open segments at each of the positions of `read_positions`.
+
+    `places` has the watermark of each segment and offset.
+    """
+    columns = (places[name].to_pylist() for name in ("segment_id", "offset", _PERFECT.name))
+    to_come = {(segment, offset): least for segment, offset, least in zip(*columns, strict=True)}
+    rows = [
+        {"version": version, "at_ms": at_ms, _PERFECT.name: _least(to_come.get(place) for place in offsets.items())}
+        for version, at_ms, offsets in positions
+    ]
+    return pa.Table.from_pylist(rows, pa.schema([("version", pa.int64()), ("at_ms", pa.int64()), _PERFECT]))
 
 
 def with_slack(bounds: DataFrame) -> DataFrame:
@@ -230,8 +244,8 @@ def bounds_of_recording(
     A reader that did not look before a crash took its group back in a segment shows the earlier window until the
     group has read on. After a reset the group starts again. A stream that is deleted ends then. Where readers share
     a map of times (`read_side` "document"), they see the window of that map, so the rows have what the table
-    `group_updates` has, see `map_time_bounds`; with `time_windows` False it is unknown. Readers that see no window
-    with one bound (`half_windows` False) see less. `visible="all"` is the complete log: all watermarks of the run
+    `group_updates` has, see `map_time_bounds`; with `time_windows` False it is unknown. Their perfect watermark is
+    that of what they have not read, published or not. `visible="all"` is the complete log: all watermarks of the run
     count from the beginning, at the positions of every group, so that there are rows of positions and of the end
     only. The column `visible` says which. The column `incidents` of these rows is an array of what happened since
     the row before, null when nothing did: (at_ms, kind, what, target, subject, outcome), as in the table, where
@@ -253,9 +267,12 @@ def bounds_of_recording(
         return perfect_watermark(time_bounds(positions, watermarks, segments), events, segments)
     then = visible or "then"
     timed = events.select(*_SEGMENT, "offset", "event_time")
-    smallest = Reduced(timed, _Smallest(_read_offsets(recording.table("positions"))), _SMALLEST_OF_STREAM)
-    rule = _BoundsOfStream(then, frozenset(groups_with_map(recording) if then == "then" else ()), _ends(recording))
+    with_map = frozenset(groups_with_map(recording) if then == "then" else ())
     tables = {name: recording.table(name) for name in _READ}
+    reads = recording.table("reads") if with_map else recording.table("reads").slice(0, 0)
+    tables["reads"] = reads.filter(pc.is_in(reads["group"], pa.array([group for _, group in with_map], pa.string())))
+    smallest = Reduced(timed, _Smallest(_offsets(_places(tables))), _SMALLEST_OF_STREAM)
+    rule = _BoundsOfStream(then, with_map, _ends(recording))
     return by_stream(spark, tables | {"smallest": smallest}, rule, _BOUNDS)
 
 
@@ -277,36 +294,44 @@ class _BoundsOfStream:
             return _BOUNDS.empty_table()
         updates = tables["group_updates"].filter(pc.equal(tables["group_updates"]["outcome"], "applied"))
         watermarks, ranges = watermark_columns(tables["watermarks"]), ranges_of(tables["segments"])
-        positions = positions.append_column(_PERFECT, _still_to_come_at(positions, tables["smallest"], ranges))
+        places = _places(tables)
+        perfect = _still_to_come_at(places, tables["smallest"], ranges)
+        positions = positions.append_column(_PERFECT, perfect.slice(0, positions.num_rows))
+        places = places.append_column(_PERFECT, perfect)
         happened = _in_order(tables["incidents"].rename_columns({"detail": "what"}).select(_INCIDENT.names))
         of_groups = [_BOUNDS.empty_table()]
         for group in pc.unique(positions["group"]).to_pylist():
             changes = positions.filter(pc.equal(positions["group"], group))
+            least = _least_open(changes)
             complete = bounds_of_group(changes, watermarks, ranges, then=False, until_ms=self.until_ms)
             if self.visible == "all":
                 rows = complete
             elif (stream, group) in self.with_map:
                 applied = updates.filter(pc.equal(updates["group"], group))
                 rows = map_bounds_of_group(changes, applied, self.until_ms)
+                reads = tables["reads"].filter(pc.equal(tables["reads"]["group"], group))
+                least = _least_unread(read_positions(changes, reads), places)
             else:
                 rows = bounds_of_group(changes, watermarks, ranges, then=True, until_ms=self.until_ms)
-            of_groups.append(self._complete(rows, complete, _least_open(changes), happened))
+            of_groups.append(self._complete(rows, complete, least, happened))
         return pa.concat_tables(of_groups)
 
     def _complete(
         self, rows: pa.Table, complete: pa.Table, perfect: pa.Table, happened: list[dict[str, Any]]
     ) -> pa.Table:
-        """The rows of one group with all columns of `_BOUNDS`; `complete` are those of the complete log."""
-        later, of_version = (
-            dict(zip(table["version"].to_pylist(), table[name].to_pylist(), strict=True))
-            for table, name in ((complete, "upper"), (perfect, _PERFECT.name))
-        )
+        """The rows of one group with all columns of `_BOUNDS`; `complete` are those of the complete log.
+
+        Each has the last row of `perfect` that is of the same version and not later.
+        """
+        later = dict(zip(complete["version"].to_pylist(), complete["upper"].to_pylist(), strict=True))
+        moments = list(zip(perfect["version"].to_pylist(), perfect["at_ms"].to_pylist(), strict=True))
         # What a row shows is what happened since the row before it, so they are put in order.
         rows = rows.sort_by([("version", "ascending"), ("at_ms", "ascending")])
+        of_rows = zip(rows["version"].to_pylist(), rows["at_ms"].to_pylist(), strict=True)
         columns = {name: rows[name] for name in rows.schema.names} | {
             "upper_later": [later[version] for version in rows["version"].to_pylist()],
             "visible": [self.visible] * rows.num_rows,
-            _PERFECT.name: [of_version[version] for version in rows["version"].to_pylist()],
+            _PERFECT.name: perfect[_PERFECT.name].take([bisect_right(moments, moment) - 1 for moment in of_rows]),
             "incidents": _since_row_before(rows["at_ms"].to_pylist(), happened),
         }
         return pa.table({field.name: _as(columns[field.name], field.type) for field in _BOUNDS}, schema=_BOUNDS)
@@ -316,9 +341,15 @@ def _as(values: Any, kind: pa.DataType) -> Any:
     return values.cast(kind) if isinstance(values, pa.ChunkedArray) else pa.array(values, kind)
 
 
-def _read_offsets(positions: pa.Table) -> dict[tuple[Any, ...], Int64Array]:
-    """The offsets of positions by stream and segment, ascending and each of them once; negative ones are none."""
-    rows = positions.filter(pc.greater_equal(positions["offset"], 0))
+def _places(tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Where something may be still to come: the rows of the positions, then where each read has ended."""
+    reads = tables["reads"].rename_columns({"to_offset": "offset"})
+    return pa.concat_tables([table.select([*_SEGMENT, "offset"]) for table in (tables["positions"], reads)])
+
+
+def _offsets(places: pa.Table) -> dict[tuple[Any, ...], Int64Array]:
+    """The offsets by stream and segment, ascending and each of them once; negative ones are none."""
+    rows = places.filter(pc.greater_equal(places["offset"], 0))
     offsets = int64_column(rows, "offset")
     return {segment: np.unique(offsets[of_segment]) for segment, of_segment in rows_by(rows, *_SEGMENT)}
 
@@ -353,7 +384,7 @@ class _Smallest:
 
 
 def _still_to_come_at(positions: pa.Table, smallest: pa.Table, ranges: Ranges) -> pa.Array:
-    """The perfect watermark at each of these positions in one stream."""
+    """The perfect watermark at each of these places in one stream."""
     offsets = int64_column(positions, "offset")
     rows_of = {segment: rows[offsets[rows] >= 0] for (segment,), rows in rows_by(positions, "segment_id")}
     ends = {segment: np.unique(offsets[rows]) for segment, rows in rows_of.items()}

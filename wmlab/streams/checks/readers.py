@@ -88,40 +88,31 @@ def _late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding
     title="windows only move forward",
 )
 def windows_monotone(windows: TableRows, ordered_log: TableRows, incidents: TableRows) -> Iterator[Finding]:
-    """I9: the lower bound of a reader's windows never goes back, nor becomes unknown; known upper bounds neither.
+    """I9: the known lower bounds of a reader's windows never go back, and known upper bounds neither.
 
-    It may become unknown in a stream whose log has an end of known time. A bound that was unknown for a while is
-    compared with the last known one. One finding per pair of neighbouring windows of a reader. An incident that befell
-    the reader or its group parts them: a new reader object may start earlier. Upper bounds are left out where those of
-    the log go back themselves.
+    A bound may become unknown (PDP-33, Event Reader API Changes: "or null if one cannot be established"); it is
+    compared with the last known one when it is back. One finding per pair of neighbouring windows of a reader. An
+    incident that befell the reader or its group parts them: a new reader object may start earlier. Upper bounds are
+    left out where those of the log go back themselves.
     """
     uppers = [row["upper"] for row in ordered_log]
     falls = any(upper < before for before, upper in pairwise(uppers))
-    ends = any(not row["writers"] for row in ordered_log)
     for of_reader in _lives(windows, incidents):
-        yield from _findings_of_reader(of_reader, falls=falls, ends=ends)
+        yield from _findings_of_reader(of_reader, falls=falls)
 
 
-def _findings_of_reader(windows: TableRows, *, falls: bool, ends: bool) -> Iterator[Finding]:
+def _findings_of_reader(windows: TableRows, *, falls: bool) -> Iterator[Finding]:
     """What was found about the windows of one life of a reader, see `windows_monotone`."""
-    before: TableRow | None = None
+    judged = ("lower",) if falls else ("lower", "upper")
     known: dict[str, TableRow] = {}
-    for window in windows:
-        if before is not None:
-            lower, upper = known.get("lower"), known.get("upper")
-            if window["lower"] is None:
-                lower_back = before["lower"] is not None and not ends
-            else:
-                lower_back = lower is not None and window["lower"] < lower["lower"]
-            upper_back = upper is not None and window["upper"] is not None and window["upper"] < upper["upper"]
-            if lower is not None and lower_back:
-                yield _went_back("lower", lower, window)
-            elif upper is not None and upper_back and not falls:
-                yield _went_back("upper", upper, window)
-            else:
-                yield Finding(True)
-        before = window
-        known |= {bound: window for bound in ("lower", "upper") if window[bound] is not None}
+    for number, window in enumerate(windows):
+        shown = [bound for bound in judged if window[bound] is not None]
+        back = next((bound for bound in shown if bound in known and window[bound] < known[bound][bound]), None)
+        if back is not None:
+            yield _went_back(back, known[back], window)
+        elif number:
+            yield Finding(True)
+        known |= dict.fromkeys(shown, window)
 
 
 def _went_back(bound: str, before: TableRow, window: TableRow) -> Finding:

@@ -14,6 +14,10 @@ contradict that: a silent writer "will be forgotten" after the timeout (Config C
 longer needs to be considered for calculating entries for the marks segment" (Internal Changes). With `forgets="all"`
 these two count: the last two states do not ask for the time, and the upper bound may fall below what was noted.
 
+Then writers that fall silent together would all be forgotten, those in the generation too, and its time never emitted;
+but a watermark is promised "within one timeout period" (Periodic Watermark Workflow). So where a generation has nobody
+but those that have timed out, its watermark is emitted first, and then they are forgotten.
+
 A cycle that finds no writer at all in the first two states leaves the bucket. With `null_without_writers` it first
 appends an end of known time: from where the stream ends then (`ending_at`), no time is known. Where it does not know
 how long the segments are, as in a replay of notes alone, that is at or beyond all that the writers had acknowledged.
@@ -237,17 +241,22 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
             start_ms = inactive_since(state, writer, now_ms=now_ms, timeout_from=timeout_from, noted_ms=event.noted_ms)
         status = classify(mark, barrier, now_ms - start_ms, rules.timeout_ms, forgets=rules.forgets)
         by_status[status][writer] = mark
-    inactive = {**by_status[WriterStatus.SHUT_DOWN], **by_status[WriterStatus.TIMED_OUT]}
-    removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
+    timed_out = by_status[WriterStatus.TIMED_OUT]
+    if not by_status[WriterStatus.PARTICIPATING]:
+        by_status[WriterStatus.PARTICIPATING] = {w: m for w, m in timed_out.items() if not _is_behind(m, barrier)}
     short_since = _short_since(state, event, by_status, rules)
     awaits = short_since is not None and now_ms - short_since < rules.timeout_ms
     verdict, cause, reason = _verdict(event, by_status, rules, barrier, awaits=awaits)
+    if cause in (HeldBy.LAGGING, HeldBy.EXPECTED):
+        timed_out = {w: m for w, m in timed_out.items() if w not in by_status[WriterStatus.PARTICIPATING]}
+    inactive = {**by_status[WriterStatus.SHUT_DOWN], **timed_out}
+    removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
     decision = Decision(
         previous_lower=previous_lower,
         participating=tuple(by_status[WriterStatus.PARTICIPATING]),
         lagging=tuple(by_status[WriterStatus.LAGGING]),
         shut_down=tuple(by_status[WriterStatus.SHUT_DOWN]),
-        timed_out=tuple(by_status[WriterStatus.TIMED_OUT]),
+        timed_out=tuple(timed_out),
         outcome="emitted" if cause is HeldBy.EMITTED else "held",
         cause=cause,
         reason=reason,

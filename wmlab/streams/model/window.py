@@ -96,14 +96,6 @@ class TimeWindow:
     upper_seq: int | None = field(default=None, compare=False, repr=False)
     passed_seq: int | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def whole(self) -> TimeWindow:
-        """The window if both bounds are known, otherwise a window without bounds.
-
-        Source: PDP-33, Event Reader API Changes ("or null if one cannot be established").
-        """
-        return replace(UNKNOWN, passed_seq=self.passed_seq) if None in (self.lower, self.upper) else self
-
     def followed_by(self, window: TimeWindow) -> TimeWindow:
         """The window after a comparison gave `window`: it does not move back in the log of watermarks.
 

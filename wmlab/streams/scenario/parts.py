@@ -319,9 +319,6 @@ class ReaderGroup:
       `read_every_ms` and publishes as before, so the map may be ahead of the published positions. A finished segment
       stays with the reader, with its entry in the map, until the reader polls the group again and may take the
       successors.
-    - `half_windows`: a window may have only one bound, as in Pravega: it has no lower bound before the first watermark,
-      and no upper bound after all watermarks. False: it has both, or none (PDP-33, "Event Reader API Changes": "or null
-      if one cannot be established"), so a reader that has read everything sees no window.
     - `time_windows`: if False, readers do not read the watermarks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that arrive meanwhile,
       only the last one is used. (In the document's design a reader compares when it publishes, and that takes no time.)
@@ -360,7 +357,6 @@ class ReaderGroup:
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
     enters_time: Option[Literal["at_publish", "on_passing"]] = UNSET
-    half_windows: Option[Flag] = UNSET
     time_windows: Flag = True
     tracker_ms: Ms = 0
     read_latency_ms: Ms | None = None

@@ -39,7 +39,6 @@ RULE_SENTENCES: Final[Mapping[str, str]] = {
     "(Client Changes)",
     "ReaderGroup.enters_time": "“Every time a Reader advances beyond a streamCut … it updates its entry in the Reader "
     "Group state.” (Client Changes)",
-    "ReaderGroup.half_windows": "“… or null if one cannot be established.” (Event Reader API Changes)",
     "ReaderGroup.publish_timer": "“Every time a Reader advances beyond a streamCut … it updates its entry in the "
     "Reader Group state.” (Client Changes)",
     "Controllers.distribution": "“Each Controller instance contests with others to acquire ownership of each bucket "

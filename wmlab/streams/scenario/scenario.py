@@ -46,7 +46,6 @@ RULE_TABLE: Final[RuleTable] = {
     ReaderGroup: {
         "read_side": ("document", "implementation", "implementation"),
         "enters_time": ("on_passing", "at_publish", "at_publish"),
-        "half_windows": (False, True, True),
         "publish_timer": ("fixed", "pravega", "fixed"),
     },
     Controllers: {"distribution": ("contest", "even", "even"), "double_work_entry": (False, True, False)},

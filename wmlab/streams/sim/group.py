@@ -22,7 +22,6 @@ from wmlab.streams.model.group import (
 )
 from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.window import TimeWindow
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.stores import StreamWorld
@@ -178,10 +177,6 @@ class SharedState(Node):
         """The journals of its streams."""
         return [stream_world.journal for stream_world in self.streams.values()]
 
-    def shown(self, window: TimeWindow) -> TimeWindow:
-        """What readers get to see of a window."""
-        return window if self.part.half_windows else window.whole
-
     def fetch(self, reader: Node) -> Steps[GroupState]:
         """The present state, one round trip of a reader later."""
         yield from self._travel(reader, reader.name, SEGMENT_STORE, "fetch state")
@@ -224,8 +219,7 @@ class SharedState(Node):
     def _map_of_times(self, stream: str) -> dict[str, Any]:
         """The window of the map of times that the group shares now, and its entries; without a map nothing."""
         reading = self.state.streams[stream]
-        shown = self.shown(reading.window)
-        row: dict[str, Any] = {"lower": shown.lower, "upper": shown.upper}
+        row: dict[str, Any] = {"lower": reading.window.lower, "upper": reading.window.upper}
         if self.by_time:
             row["lowers"] = {reader: window.lower for reader, window in sorted(reading.times.items())}
             row["uppers"] = {reader: window.upper for reader, window in sorted(reading.times.items())}

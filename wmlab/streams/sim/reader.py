@@ -157,7 +157,7 @@ class ReaderWindows:
             if self._group.streams[stream].deleted:
                 continue
             if self._part.time_windows:
-                self.last_seen[stream] = self._group.shown(self._bounds(stream, reading, due=due))
+                self.last_seen[stream] = self._bounds(stream, reading, due=due)
             window = self.last_seen[stream]
             if due or self._written.get(stream) != window:
                 self._written[stream] = window
