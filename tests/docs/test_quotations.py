@@ -70,12 +70,13 @@ def of_notebook(path: Path) -> str:
 
 @cache
 def texts() -> dict[str, str]:
-    """All text that may quote a document, by the name of its file."""
-    pages = [page for folder in (".", "docs", "docs/how-to", "data", "data/scenarios") for page in ROOT.glob(f"{folder}/*.md")]
+    """All text that may quote a document, by the path of its file."""
+    folders = (".", "docs", "docs/how-to", "data", "data/scenarios", "notebooks/scenarios")
+    pages = [page for folder in folders for page in ROOT.glob(f"{folder}/*.md") if page.name not in NO_PAGES]
     requirements = [row.cells[0] for row in rows((ROOT / "docs" / "seeds.md").read_text(encoding="utf-8"))]
     return {
-        **{path.name: of_notebook(path) for path in sorted(ROOT.glob("notebooks/*/*.ipynb"))},
-        **{page.name: page.read_text(encoding="utf-8") for page in pages if page.name not in NO_PAGES},
+        **{str(path.relative_to(ROOT)): of_notebook(path) for path in sorted(ROOT.glob("notebooks/*/*.ipynb"))},
+        **{str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in pages},
         "requirements": "\n\n".join(requirements),
         "rules of streams": "\n\n".join(of_streams.RULE_SENTENCES.values()),
         "rules of dataflows": "\n\n".join(of_dataflows.RULE_SENTENCES.values()),
@@ -83,10 +84,15 @@ def texts() -> dict[str, str]:
     }
 
 
-def quoted_in(name: str) -> list[str]:
+def pieces_of(name: str) -> set[str]:
+    """All pieces of what stands in quotation marks in a text."""
+    found = quotations.quotations_in(texts()[name])
+    return {piece for quotation in found for piece in quotations.pieces(quotation)}
+
+
+def quoted_in(name: str) -> set[str]:
     """The pieces of quotations in a text, without titles of sections and what is no quotation."""
-    found = (piece for quotation in quotations.quotations_in(texts()[name]) for piece in quotations.pieces(quotation))
-    return [piece for piece in found if piece not in quotations.sections() | OTHER.get(name, set())]
+    return pieces_of(name) - quotations.sections() - OTHER.get(Path(name).name, set())
 
 
 def test_every_quotation_stands_in_a_document() -> None:
@@ -131,8 +137,8 @@ def section_after(quotation: str, text: str) -> str | None:
 
 def test_what_is_no_quotation_stands_in_its_text_and_every_passage_is_quoted() -> None:
     for name, others in OTHER.items():
-        stand = {piece for quotation in quotations.quotations_in(texts()[name]) for piece in quotations.pieces(quotation)}
-        assert others - stand == set(), name
+        (path,) = (path for path in texts() if Path(path).name == name)
+        assert others - pieces_of(path) == set(), name
     quoted = {passage for name in texts() for piece in quoted_in(name) for passage in quotations.sources_of(piece)}
     assert [passage for passage in quotations.passages() if passage not in quoted] == []
 
