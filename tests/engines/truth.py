@@ -170,6 +170,8 @@ _FURTHER: Final = {
 }
 # Jobs of somebody who had not read the rules; each truth was written before its answer was seen.
 _NEW: Final = {
+    "flink4/d01_split_moves_away": _truth("held", "silent subtask or partition", "subtask 0 of orders"),
+    "flink4/d02_split_moves_idle": _truth("held", "silent subtask or partition", "subtask 0 of orders"),
     "flink4/d03_new_split_old_rows": _truth(
         "rows lost | held", "source behind | source falls behind | delay smaller than the lateness", "p1"
     ),
@@ -201,6 +203,7 @@ _NEW: Final = {
     "flink4/d30_bound_of_two_minutes": _truth("held", "delay larger than needed", "orders"),
     "flink4/d31_cascade": _truth("no fault", "no fault"),
     "flink4/d32_split_moves_long": _truth("held", "silent subtask or partition", "subtask 0 of orders"),
+    "flink4/d33_split_moves_idle_long": _truth("held", "silent subtask or partition", "subtask 0 of orders"),
     "flink4/d34_restart_mid": _truth("no fault | cannot tell | held", "restarts | no fault"),
     "flink4/d35_task_manager_lost": _truth("not running", "restarting | restarts"),
     "flink4/d36_third_subtask_reads_later": _truth("no fault", "no fault"),
@@ -215,6 +218,7 @@ _NEW: Final = {
     "flink4/q05_match_recognize": _truth("no fault", "no fault"),
     "flink4/q06_cumulate_day": _truth("no fault", "no fault"),
     "flink4/q07_group_by_ttl": _truth("no fault", "no fault"),
+    "flink4/q08_sinks_one_pipeline_silent": _truth("held", "silent subtask or partition", "subtask 1 of other", "p1"),
     "flink4/q09_late_one_percent": _truth("rows lost", "delay smaller than the lateness"),
     "flink4/q10_delay_of_a_day_second_table": _truth("held", "delay larger than needed", "other"),
     "flink4/q11_pipeline_silent_long": _truth("held", "silent subtask or partition", "subtask 1 of other", "p1"),
@@ -228,6 +232,7 @@ _NEW: Final = {
     "spark4/n07_static_join_window": _truth("no fault | cannot tell", "no fault"),
     "spark4/n08_join_then_window": _truth("no fault | cannot tell", "no fault"),
     "spark4/n09_session_zone": _truth("no fault | cannot tell", "no fault"),
+    "spark4/n10_filter_takes_all": _truth("held | cannot tell", "no row reaches the watermark | event times are null"),
     "spark4/n11_times_are_midnight": _truth("held", "rows are no newer", "a"),
     "spark4/n12_complete_late": _truth("no fault | cannot tell", "no fault"),
     "spark4/n13_dedup_late_then_well": _truth("rows lost", "delay smaller than the lateness"),

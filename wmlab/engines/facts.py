@@ -31,6 +31,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "not running": ("it does not run any more, it is {state}", "state"),
     "may have ended": ("nobody knows whether it runs since {since}", "state, status"),
     "restarted": ("{other} had read {rows_before} rows, and then {rows}: it has started again", "numRecordsOut"),
+    "restarts on": ("it has started again more than once, or has not moved since", "numRecordsOut"),
     # Where the watermark is.
     "short log": ("fewer than three polls, or two batches with rows, have been reported", "all"),
     "needs none": ("rows come out, {rows} so far, and no operator has a watermark", "plan, numRecordsIn"),
@@ -54,6 +55,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "operator later": ("{holder} sends what it gets {behind} later", "currentInputWatermark, currentOutputWatermark"),
     "not arrived": ("{holder} has not got what its inputs have sent", "currentInputWatermark, currentOutputWatermark"),
     "busy": ("{holder} is at work in {share} of its time", "busyTimeMsPerSecond"),
+    "takes none": ("{holder} has taken no row since {since}, and its inputs have sent on", "numRecordsIn"),
     "late task busy": ("{holder}, which has not got it, is at work in {share} of its time", "busyTimeMsPerSecond"),
     "pressed": ("{holder} waits for the next task in {share} of its time", "backPressuredTimeMsPerSecond"),
     "holder at work": ("what holds it reads nothing, and is at work or pressed", "busy-, backPressuredTimeMsPerSecond"),
@@ -61,6 +63,9 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     # What holds it: a source, a subtask of it, or a split of that.
     "source silent": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
     "subtask silent": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    "source quiet": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
+    "subtask quiet": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    "split moved": ("{holder} has had no split since {since}: another subtask reads it", "split currentWatermark"),
     "split silent": ("the watermark of {holder} stands, that of {other} is ahead", "split currentWatermark"),
     "source behind": ("{holder} is {behind} behind {other}, a change of {change} in the log", "currentOutputWatermark"),
     "subtask behind": (
@@ -105,6 +110,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "ahead": ("{holder} is {behind} ahead of the clock, and moves", "currentOutputWatermark"),
     "no interval": ("pipeline.auto-watermark-interval is 0 in the configuration", "jobmanager/config"),
     # Of Spark alone.
+    "offsets go on": ("{holder} has gone on in {rows} batches, and given no row", "endOffset, numInputRows"),
     "newer rows": ("{rows} batches with newer rows have come, and it stands", "eventTime, numInputRows"),
     "not seen since": ("the log does not say whether a row has come since {since}", "timestamp"),
     "batch is due": ("the newest row moves it to {due}, and no batch without rows comes", "eventTime, status"),
@@ -127,7 +133,6 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "frees rows": ("rows have left the state before the watermark has risen by its distance", "numRowsRemoved"),
     "needed less": ("the delay is {delay}, and no row needed more than {needed}", "eventTime.min, eventTime.max"),
     "needed more": ("the delay is {delay}, and a row was {needed} behind", "eventTime.min, eventTime.max"),
-    "not all read": ("a source has never given a row", "numInputRows"),
     "no times": ("rows have come without any event time", "eventTime"),
     "no times declared": ("the query reports no watermark at all, so it declares none", "eventTime.watermark"),
     "null times": ("a batch of {holder} alone reports 1970 for its times, as of nulls", "eventTime"),
@@ -136,6 +141,9 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "idle timeout set": ("table.exec.source.idle-timeout is set in the configuration", "jobmanager/config"),
     "longest delay": ("the plan has a delay of {delay}, which explains the distance", "plan of the query"),
     "another column": ("the plan has a state of {holder}, which has no watermark", "plan of the query"),
+    "kept for": ("the plan keeps each row for {length} of event time", "plan of the query"),
+    "kept for ever": ("the plan has a join that keeps the rows of a side for ever", "plan of the query"),
+    "not due": ("no row has to leave the state yet: the plan keeps it for {length}", "plan of the query, eventTime"),
     "policy max": ("multipleWatermarkPolicy of its session is max", "session"),
     "policy min": ("multipleWatermarkPolicy of its session is min", "session"),
     "no-data off": ("noDataMicroBatches of its session is off", "session"),

@@ -75,19 +75,29 @@ def _(view: View) -> Found:
     return False if view.job.state in known else _state(view, [str(view.job.state)])
 
 
-@fact("restarted")
-def _(view: View) -> Found:
-    falls = [
+def _falls(view: View) -> list[tuple[int, str, int, int]]:
+    """When a task had read fewer rows than before, its name, and both numbers."""
+    return [
         (after.at_ms, instance.source, before.records or 0, after.records or 0)
         for task in view.job.path
         for instance in view.job.tasks[task]
         for before, after in pairwise(each for each in instance.moments if each.records is not None)
         if (after.records or 0) < (before.records or 0)
     ]
-    if not falls:
-        return False
-    at_ms, name, before, after = max(falls)
-    return {"other": name, "rows_before": before, "rows": after, "since": at_ms}
+
+
+@fact("restarted")
+def _(view: View) -> Found:
+    at_ms, name, before, after = max(_falls(view), default=(0, "", 0, 0))
+    return at_ms > 0 and {"other": name, "rows_before": before, "rows": after, "since": at_ms}
+
+
+@fact("restarts on")
+def _(view: View) -> Found:
+    """It has started again more than once, or its watermark has not moved since."""
+    times = {at_ms for at_ms, *_ in _falls(view)}
+    far_apart = bool(times) and max(times) - min(times) > CHANGES_MS
+    return far_apart or (bool(times) and need(view.job.stands_since_ms) <= max(times))
 
 
 @fact("short log")
@@ -224,6 +234,18 @@ def _(view: View) -> Found:
     return task is not None and _first_share(view.job.tasks[task], "busy_share", _ALL)
 
 
+@fact("takes none")
+def _(view: View) -> Found:
+    """A subtask has taken no row for long, has not got what its inputs have sent, and waits for nobody behind it."""
+    if view.late_task is None:
+        return False
+    low = min(view.job.tasks[view.late_task], key=lambda each: need(each.last.input_watermark_ms))
+    since_ms = need(low.silent_since_ms)
+    is_free = need(low.last.back_pressured_share) < _AT_WORK
+    is_one = is_free and view.job.at_ms - since_ms >= STANDS_MS
+    return is_one and {"holder": f"{low.source}, subtask {low.subtask}", "since": since_ms}
+
+
 @fact("pressed")
 def _(view: View) -> Found:
     return _first_share(_path(view), "back_pressured_share", _MOST)
@@ -272,6 +294,18 @@ def _silent(view: View, level: Level) -> Found:
     return (read_on or has_mark) and {"holder": low.name, "rows": low.rows, "since": low.silent_since_ms}
 
 
+def _quiet(view: View, level: Level) -> Found:
+    """It has read nothing of late, not yet for so long that it counts as silent, and another one next to it has."""
+    beside, at_ms = view.levels(level), view.job.at_ms
+    if beside is None:
+        return False
+    low, others = beside
+    # Polls are not to the millisecond as far apart as was asked for.
+    is_one = BEHIND_MS - SECOND_MS <= at_ms - low.silent_since_ms < STANDS_MS
+    reads_on = any(each.silent_since_ms > low.silent_since_ms for each in others)
+    return is_one and reads_on and {"holder": low.name, "rows": low.rows, "since": low.silent_since_ms}
+
+
 def _behind(view: View, level: Level) -> Found:
     """What holds it moves, and is behind those next to it in the last two polls; it is not that they are ahead."""
     found, at_ms = view.levels(level), view.job.at_ms
@@ -297,6 +331,17 @@ def _gaps(low: Part, others: Sequence[Part]) -> list[int]:
 for _level in LEVELS:
     fact(f"{_level} silent")(partial(_silent, level=_level))
     fact(f"{_level} behind")(partial(_behind, level=_level))
+fact("source quiet")(partial(_quiet, level="source"))
+fact("subtask quiet")(partial(_quiet, level="subtask"))
+
+
+@fact("split moved")
+def _(view: View) -> Found:
+    """Others read all that it has read, so nothing comes, and Flink marks a reader without splits never as idle."""
+    side = [each for each in view.side if each.moved and not each.last.splits]
+    if not side or len(side) < len(view.side) or view.holding is None:
+        return False
+    return {"holder": view.holder, "since": same_since(view.holding.marks)}
 
 
 @fact("gap changes")

@@ -15,9 +15,9 @@ from typing import Final
 
 from wmlab.core.facts import Value
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from wmlab.engines.facts import FAR_MS, Found, Functions, NotReportedError, Table, late_since, need, unit_of
+from wmlab.engines.facts import FAR_MS, Found, Functions, NotReportedError, Table, late_since, names_of, need, unit_of
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
-from wmlab.engines.spark_query import NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
+from wmlab.engines.spark_query import FOR_EVER, KEPT, NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
 from wmlab.engines.tables import NONE_YET, QUERY
 
 _OWN_STATE: Final = ("applyInPandasWithState", "transformWithState", "flatMapGroupsWithState", "mapGroupsWithState")
@@ -377,11 +377,6 @@ def _(batches: Batches) -> Found:
     return all(each.input_watermark_ms is None for each in batches.every)
 
 
-@fact("not all read")
-def _(batches: Batches) -> Found:
-    return any(not each.last.records for each in batches.job.sources)
-
-
 @fact("null times")
 def _(batches: Batches) -> Found:
     """Spark reports 1970 as the newest and the oldest time of a batch whose rows all have none."""
@@ -481,6 +476,24 @@ def _all_silent(batches: Batches) -> Found:
     return is_quiet and not fact.of["jumped last"](batches) and {"since": batches.with_rows[-1].at_ms}
 
 
+@fact("offsets go on")
+def _(batches: Batches) -> Found:
+    """A source without any row goes on from offset to offset: a filter in its scan takes all, or all is empty."""
+    for each in batches.job.sources:
+        passed = [after for before, after in pairwise(each.moments) if after.offset != before.offset]
+        if len(passed) >= _ROW_OF_BATCHES and not each.last.records:
+            return {"holder": each.source, "rows": len(passed)}
+    return False
+
+
+@fact("ahead")
+def _ahead(batches: Batches) -> Found:
+    """All newest rows are ahead of the clock."""
+    ahead = [high - each.end_ms for each, _, high in batches.timed]
+    is_one = len(ahead) >= _ROW_OF_BATCHES and min(ahead) > FAR_MS
+    return is_one and {"holder": names_of(batches.job.sources)[0], "behind": min(ahead)}
+
+
 @fact("not seen since")
 def _(batches: Batches) -> Found:
     last = (batches.with_rows or batches.every)[-1]
@@ -531,7 +544,7 @@ def _(batches: Batches) -> Found:
     return {"behind": behind_ms, "delay": batches.delay_ms}
 
 
-fact("near")(lambda batches: bool(batches.distances) and not batches.raised)
+fact("near")(lambda batches: bool(batches.distances) and not batches.raised and not _ahead(batches))
 
 
 @fact("policy max")
@@ -566,6 +579,26 @@ def _(batches: Batches) -> Found:
     delay_ms = max(_planned_ms(batches))
     rest_ms = abs(batches.delay_ms - delay_ms)
     return delay_ms > FAR_MS and rest_ms <= FAR_MS and {"holder": "the longest delay", "delay": delay_ms}
+
+
+@fact("kept for")
+def _kept_for(batches: Batches) -> Found:
+    kept = need(batches.job.settings.get(KEPT)).split(", ")
+    lengths = [int(each) for each in kept if each.isdecimal()]
+    return bool(lengths) and {"length": max(lengths)}
+
+
+@fact("kept for ever")
+def _(batches: Batches) -> Found:
+    return FOR_EVER in need(batches.job.settings.get(KEPT)).split(", ")
+
+
+@fact("not due")
+def _(batches: Batches) -> Found:
+    """The watermark has not passed the oldest row by as much as the plan keeps it."""
+    kept = _kept_for(batches)
+    oldest_ms = need(min((low for _, low, _ in batches.timed), default=None))
+    return isinstance(kept, dict) and need(batches.job.watermark_ms) - oldest_ms < kept["length"] and kept
 
 
 _INTERVAL: Final = re.compile(r"(\d+) (day|hour|minute|second)")
