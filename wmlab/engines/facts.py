@@ -42,6 +42,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "near": ("it is as near to the clock as usual", "currentInputWatermark"),
     "far": ("it is {behind} behind, {change} of it since the log began", "currentInputWatermark; eventTime"),
     "grows": ("it is {behind} behind the clock, and {change} of that have come in the log", "currentInputWatermark"),
+    "queue grows": (
+        "it is {behind} behind what the sources send, and {change} of that have come in the log",
+        "currentInputWatermark, currentOutputWatermark",
+    ),
     "distance changes": ("its distance to the clock changes in the log", "currentInputWatermark"),
     "late": (
         "{rows} rows or groups were dropped as late in the log",

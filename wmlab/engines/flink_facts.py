@@ -175,6 +175,18 @@ def _(view: View) -> Found:
     return is_one and {"behind": view.lags[-1][1], "change": growth_ms, "holder": name}
 
 
+@fact("queue grows")
+def _(view: View) -> Found:
+    """What lies between the watermark that the sources send and that of the operator grows, in the first half, too."""
+    need(view.job.reported_ms)
+    marks = [(at, mark, [view.sent(each, each.since(at)[0]) for each in view.live]) for at, mark in view.job.watermarks]
+    gaps = [low - mark for _, mark, sent in marks if mark and (low := smallest(sent)) and NONE_YET not in (mark, low)]
+    if len(gaps) < 3:
+        return False
+    change_ms, early_ms = gaps[-1] - gaps[0], gaps[len(gaps) // 2] - gaps[0]
+    return change_ms > CHANGES_MS and early_ms >= change_ms // 4 and {"behind": gaps[-1], "change": change_ms}
+
+
 @fact("distance changes")
 def _(view: View) -> Found:
     need(view.job.reported_ms)
@@ -352,9 +364,9 @@ def _(view: View) -> Found:
 
 @fact("all silent")
 def _(view: View) -> Found:
-    if not view.live or not view.job.stands:
+    if not view.origins or not view.job.stands:
         return False
-    since_ms = max(need(each.silent_since_ms) for each in view.live)
+    since_ms = max(need(each.silent_since_ms) for each in view.live or view.origins)
     return view.job.at_ms - since_ms >= STANDS_MS and {"since": since_ms}
 
 

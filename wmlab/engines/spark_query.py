@@ -18,7 +18,7 @@ KEPT: Final = "rows of the plan are kept"
 """The names under which what the plan says is kept, next to the settings of the session."""
 FOR_EVER: Final = "for ever"
 _DECLARED: Final = re.compile(r"EventTimeWatermark [^,\n]*, (\w+)#\d+[^,\n]*: [^,\n]*, ([^\n,]+)")
-_GROUPED: Final = re.compile(r"~?(?:Aggregate|Deduplicate\w*) \[([^\]]*)\]")
+_GROUPED: Final = re.compile(r"~?(?:Aggregate|Deduplicate) \[([^\]]*)\]")
 _WINDOW: Final = re.compile(r"\+ (\d+)\), LongType, TimestampType")
 _JOIN: Final = re.compile(r", \d+, (\d+), state cleanup \[ left(.*?), right(.*?) \], ")
 _UNTIL: Final = re.compile(r" (?:<|<=) (-?\d+)\)")

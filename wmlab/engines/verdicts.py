@@ -19,7 +19,7 @@ VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
         ("restarts on", "stands", "split moved", "newer rows", "no times", "none newer", "batch is due", "all silent"),
     ),
     ("cannot tell", ("short log",)),
-    ("held", ("far", "grows", "distance grows", "pending")),
+    ("held", ("far", "grows", "queue grows", "distance grows", "pending")),
     ("cannot tell", ("none yet", "may stand", "jumped last", "backlog not known", "batch may be due")),
     ("no fault", ("moves",)),
 )
