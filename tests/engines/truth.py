@@ -76,6 +76,8 @@ _KEPT: Final = {
     "flink/stock_source_aligned": _truth("held", f"{_BEHIND} | paused by alignment", "old numbers"),
     "flink/no_watermark": _truth("held", "source without watermark", "orders"),
     "flink/watermark_strategy": _HEALTHY,
+    "flink/no_interval": _truth("held", "watermark interval", "orders"),
+    "flink/interval": _HEALTHY,
     "flink/undeclared": _truth(
         "held", "source without watermark | no row reaches the watermark", "orders[1]", "Calc[2]"
     ),
@@ -301,6 +303,14 @@ RUNS: Final = {f"kept {name}": truth for name, truth in _KEPT.items()} | {
     f"further {name}": truth for name, truth in (_FURTHER | _NEW | _LATER).items()
 }
 """Every run: "kept" ones come with wmlab, "further" ones are logs of the tests alone."""
+FURTHER_REMEDIES: Final = (
+    ("flink4/q11_pipeline_silent_long", "scan.watermark.idle-timeout", "flink4/q12_scan_idle"),
+    ("flink4/q11_pipeline_silent_long", "table.exec.source.idle-timeout", "flink4/q13_job_idle"),
+    ("flink4/d16_alignment_with_silent", "withIdleness", "flink4/d40_alignment_idle_timeout"),
+    ("spark4/n24_rows_in_turns_40s", "withWatermark", "spark4/n28_delay_40s"),
+    ("spark4/n25_tws_union_silent", "spark.sql.streaming.multipleWatermarkPolicy", "spark4/n29_tws_union_max"),
+)
+"""A further run, a setting that is advised there, and the same job with it."""
 SHOWN: Final = [name for name in RUNS if name.startswith(("further flink3", "further spark3"))]
 """Situations that were found after the first rules were written; the log of one more, of no batch, is a stub."""
 

@@ -122,8 +122,9 @@ _ROWS: Final = (
     ),
     Cause(
         "operator does not pass it on",
-        (Way(_HELD, ("operator stands",), proves=True), Way(_HELD, ("takes none",), proves=True)),
+        (Way(_HELD, ("operator stands",), proves=True), Way(_HELD, ("takes none", "not arrived"))),
         "See what it waits for: a lookup without an answer needs a timeout, an assigner newer rows.",
+        "{holder} is in the same call in two thread dumps of its task manager",
     ),
     Cause(
         "operator sends it later",
@@ -144,10 +145,10 @@ _ROWS: Final = (
         (
             Way(_HELD, ("not arrived", "late task busy"), proves=True, says="late task busy"),
             Way(_HELD, ("queue grows", "busy"), ("operator later",), says="busy"),
-            Way(_HELD, ("queue grows",)),
             Way(_HELD, ("grows", "pressed", "busy"), says="busy"),
             Way(_HELD, ("far", "pressed", "busy"), says="busy"),
-            Way(_HELD, ("not arrived",), ("late task busy", "takes none")),
+            Way(_HELD, ("not arrived",), ("late task busy",)),
+            Way(_HELD, ("queue grows",)),
             Way(_HELD, ("holder at work", "pressed", "stands"), _KEPT, says="pressed"),
         ),
         "Give {holder} more subtasks, or less work.",
@@ -245,7 +246,7 @@ _ROWS: Final = (
         (
             Way(_HELD, ("no times", "no times declared"), proves=True),
             Way(_HELD, ("reads without", "undeclared")),
-            Way(_HELD, ("reads without",), ("of SQL", "rows end", "no interval")),
+            Way(_HELD, ("reads without",), ("of SQL", "rows end")),
             Way(_HELD, ("no times",)),
         ),
         "See its watermark strategy, WATERMARK FOR or withWatermark.",
