@@ -192,12 +192,21 @@ def _ends_of(run: str) -> list[wm.engine.JobExplanation]:
     return [answer, *answer.others]
 
 
-@pytest.mark.parametrize("name", ["d32_split_moves_long", "d38_split_moves_minute", "d39_split_moves_idle_minute"])
-def test_no_idle_timeout_is_advised_for_a_reader_whose_splits_have_moved_away(name: str) -> None:
-    """It was set in the last of these jobs, and changed nothing."""
-    answer = wm.engine.read(file_of(f"further flink4/{name}"))
-    assert answer.advise().settings == ()
-    assert answer.explain().facts["split moved"] is True
+@pytest.mark.parametrize(
+    "name",
+    [
+        "flink4/d32_split_moves_long",
+        "flink4/d38_split_moves_minute",
+        "flink4/d39_split_moves_idle_minute",
+        "flink5/e03_split_ends_reader_empty",
+        "flink5/e15_split_ends_idle",
+    ],
+)
+def test_no_idle_timeout_is_advised_for_a_reader_that_has_no_split_left(name: str) -> None:
+    """Two of these jobs have the timeout, and it changes nothing there."""
+    log = wm.engine.read(file_of(f"further {name}"))
+    assert log.advise().settings == ()
+    assert log.explain().facts["no split left"] is True
 
 
 def test_a_setting_that_changes_nothing_is_no_remedy() -> None:

@@ -281,6 +281,7 @@ _LATER: Final = {
     "flink5/e12_two_behind_equal": _truth("held", f"{_BEHIND} | {_DELAYS}", "payments", "refunds"),
     "flink5/e13_one_of_four_splits_gets_slow": _truth("held", _BEHIND, "subtask 2 of orders", "p2"),
     "flink5/e14_split_moves_idle_two": _truth("held", _SILENT_PART, "subtask 0 of orders"),
+    "flink5/e15_split_ends_idle": _truth("held", _SILENT_PART, "subtask 0 of orders"),
     "flink5/q21_over_and_processing_time_silent": _truth("held", _SILENT_PART, "subtask 1 of other", "p1"),
     "flink5/q22_sinks_other_delay_five_minutes": _truth("held", _DELAYS, "other"),
     "flink5/q23_keep_last_of_id": _HEALTHY,

@@ -78,7 +78,7 @@ _KEPT: Final = ("operator stands", "operator later", "not arrived", "paused")
 _NO_CLOCK: Final = ("unit", "near 1970")
 _AT_WORK: Final = ("holder at work", "paused", "not arrived", "operator stands")
 _NOT_STARTED: Final = ("of SQL", "of Spark")
-_NO_TIMEOUT: Final = ("idle", "split moved")
+_NO_TIMEOUT: Final = ("idle", "no split left")
 """Where an idle timeout changes nothing: where it is set, and for a reader without splits."""
 _IDLENESS: Final = (
     Advice("withIdleness", "Duration.ofSeconds(30), in its WatermarkStrategy", unless=(*_NOT_STARTED, *_NO_TIMEOUT)),
@@ -202,7 +202,7 @@ _ROWS: Final = (
     Cause(
         "silent subtask or partition",
         (
-            Way(_HELD, ("split moved",), proves=True),
+            Way(_HELD, ("no split left",), proves=True),
             Way(_HELD, ("subtask silent",), _AT_WORK, proves=True),
             Way(_HELD, ("grows", "subtask quiet"), says="subtask quiet"),
             Way(_TELL, ("may stand", "subtask quiet"), says="subtask quiet"),

@@ -69,7 +69,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "subtask silent": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
     "source quiet": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
     "subtask quiet": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
-    "split moved": ("{holder} has had no split since {since}: another subtask reads it", "split currentWatermark"),
+    "no split left": (
+        "{holder} has had no split since {since}: each has ended, or another subtask reads it",
+        "split currentWatermark, currentOutputWatermark",
+    ),
     "split silent": ("the watermark of {holder} stands, that of {other} is ahead", "split currentWatermark"),
     "source behind": ("{holder} is {behind} behind {other}, a change of {change} in the log", "currentOutputWatermark"),
     "subtask behind": (

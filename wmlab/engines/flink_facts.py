@@ -6,7 +6,7 @@ How late rows are is not in Flink's metrics, nor what a source of the DataStream
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -100,11 +100,6 @@ def _(view: View) -> Found:
     return far_apart or (bool(times) and need(view.job.stands_since_ms) <= max(times))
 
 
-@fact("short log")
-def _(view: View) -> Found:
-    return len(view.job.watermarks) < 3
-
-
 @fact("needs none")
 def _(view: View) -> Found:
     """Rows come out though there has been no watermark; a plan of processing time needs none before one has."""
@@ -115,27 +110,6 @@ def _(view: View) -> Found:
     if need(job.reported_ms) != NONE_YET or not (rows or is_planned) or not is_reading:
         return False
     return {"rows": rows}
-
-
-@fact("stands")
-def _(view: View) -> Found:
-    need(view.job.reported_ms)
-    return view.job.stands
-
-
-@fact("may stand")
-def _(view: View) -> Found:
-    return CHANGES_MS < view.job.at_ms - need(view.job.stands_since_ms) < STANDS_MS
-
-
-@fact("none yet")
-def _(view: View) -> Found:
-    return need(view.job.reported_ms) == NONE_YET
-
-
-@fact("moves")
-def _(view: View) -> Found:
-    return not view.job.stands and _lag(view)
 
 
 @fact("near")
@@ -185,12 +159,6 @@ def _(view: View) -> Found:
         return False
     change_ms, early_ms = gaps[-1] - gaps[0], gaps[len(gaps) // 2] - gaps[0]
     return change_ms > CHANGES_MS and early_ms >= change_ms // 4 and {"behind": gaps[-1], "change": change_ms}
-
-
-@fact("distance changes")
-def _(view: View) -> Found:
-    need(view.job.reported_ms)
-    return abs(_growth(view)) > CHANGES_MS
 
 
 @fact("late")
@@ -347,11 +315,12 @@ fact("source quiet")(partial(_quiet, level="source"))
 fact("subtask quiet")(partial(_quiet, level="subtask"))
 
 
-@fact("split moved")
+@fact("no split left")
 def _(view: View) -> Found:
-    """Others read all that it has read, so nothing comes, and Flink marks a reader without splits never as idle."""
-    side = [each for each in view.side if each.moved and not each.last.splits]
-    if not side or len(side) < len(view.side) or view.holding is None:
+    """All its splits have ended or moved away, so nothing comes; Flink never marks a reader without splits as idle."""
+    has_splits = any(each.last.splits for each in view.whole)
+    had_some = [each for each in view.side if each.gone or (has_splits and each.last.records)]
+    if view.holding is None or len(had_some) < len(view.side) or any(each.last.splits for each in view.side):
         return False
     return {"holder": view.holder, "since": same_since(view.holding.marks)}
 
@@ -376,11 +345,6 @@ def _(view: View) -> Found:
     return rows > 0 and {"rows": rows}
 
 
-@fact("several splits")
-def _(view: View) -> Found:
-    return any(len(each.last.splits) != 1 for each in view.side)
-
-
 @fact("none newer")
 def _(view: View) -> Found:
     """It reads, and its watermark stands."""
@@ -397,17 +361,6 @@ def _(view: View) -> Found:
     if low is None or need(view.job.reported_ms) != NONE_YET or not view.job.stands or low.mark != NONE_YET:
         return False
     return low.rows > 0 and view.levels("split") is None and {"holder": low.name, "rows": low.rows}
-
-
-@fact("sibling has one")
-def _(view: View) -> Found:
-    found = view.levels("subtask")
-    return found is not None and any(each.mark != NONE_YET for each in found[1])
-
-
-@fact("other has one")
-def _(view: View) -> Found:
-    return any(map(view.has_sent, view.job.tasks))
 
 
 @fact("rows end")
@@ -453,16 +406,6 @@ def _plan_of(view: View) -> str:
     return (view.job.plans or {}).get(view.side[0].task, "") if view.side else ""
 
 
-@fact("of SQL")
-def _(view: View) -> Found:
-    return bool(_OF_SQL.search(view.job.plan))
-
-
-@fact("declared")
-def _(view: View) -> Found:
-    return bool(_OF_SQL.search(view.job.plan) and _IS_DECLARED.search(_plan_of(view)))
-
-
 @fact("undeclared")
 def _(view: View) -> Found:
     is_none = "TableSourceScan(" in _plan_of(view) and not _IS_DECLARED.search(view.job.plan)
@@ -478,11 +421,6 @@ def _(view: View) -> Found:
     return bool(plan and _OF_SQL.search(view.job.plan)) and is_inside
 
 
-@fact("several sources")
-def _(view: View) -> Found:
-    return len({each.task for each in view.origins}) > 1
-
-
 @fact("aligned")
 def _(view: View) -> Found:
     others = [each for each in view.live if each not in view.side]
@@ -492,19 +430,14 @@ def _(view: View) -> Found:
     )
 
 
-@fact("delay stated")
-def _(view: View) -> Found:
-    return _delay(view) is not None
+def _delay(view: View) -> int | None:
+    return view.side[0].last.delay_ms if view.side else None
 
 
 @fact("delay small")
 def _(view: View) -> Found:
     delay_ms = _delay(view)
     return delay_ms is not None and delay_ms < BEHIND_MS and {"delay": delay_ms}
-
-
-def _delay(view: View) -> int | None:
-    return view.side[0].last.delay_ms if view.side else None
 
 
 @fact("delay explains")
@@ -515,11 +448,6 @@ def _(view: View) -> Found:
     rest_ms = view.job.at_ms - view.holding.mark - delay_ms
     is_one = delay_ms >= FAR_MS and -BEHIND_MS <= rest_ms <= _SLACK_MS
     return is_one and {"holder": view.holder, "delay": delay_ms}
-
-
-@fact("local time")
-def _(view: View) -> Found:
-    return bool(_LOCAL_TIME.search(_plan_of(view)))
 
 
 @fact("whole quarters")
@@ -534,24 +462,24 @@ def _(view: View) -> Found:
     return is_one and {"holder": view.holder, "behind": offset_ms}
 
 
+def _units(view: View) -> list[tuple[Instance, str, list[tuple[int, int]]]]:
+    """Those whose times are usual ones in another unit, with that unit and the times of each poll."""
+    known = [
+        (each, [(at.at_ms, mark) for at in each.moments if (mark := time_of(view.sent(each, at))) is not None])
+        for each in view.live
+    ]
+    return [(each, unit, times) for each, times in known if times and (unit := unit_of(times[-1][1], view.job.at_ms))]
+
+
 @fact("unit")
 def _(view: View) -> Found:
-    for each in view.live:
-        mark = time_of(view.sent(each))
-        unit = None if mark is None else unit_of(mark, view.job.at_ms)
-        if unit:
-            return {"holder": each.source, "in_unit": unit}
-    return False
+    return next(({"holder": each.source, "in_unit": unit} for each, unit, _ in _units(view)), False)
 
 
 @fact("unit and speed")
 def _(view: View) -> Found:
-    for each in view.live:
-        times = [(at.at_ms, mark) for at in each.moments if (mark := time_of(view.sent(each, at))) is not None]
-        unit = unit_of(times[-1][1], view.job.at_ms) if times else None
-        if unit and is_the_clock(unit, times):
-            return {"holder": each.source, "in_unit": unit}
-    return False
+    fitting = [(each, unit) for each, unit, times in _units(view) if is_the_clock(unit, times)]
+    return bool(fitting) and {"holder": fitting[0][0].source, "in_unit": fitting[0][1]}
 
 
 @fact("near 1970")
@@ -613,11 +541,25 @@ fact("stands ahead")(partial(_ahead, stands=True))
 fact("ahead")(partial(_ahead, stands=False))
 
 
-@fact("no interval")
-def _(view: View) -> Found:
-    return bool(_ZERO.fullmatch(need(view.job.settings.get(INTERVAL))))
-
-
-@fact("idle timeout set")
-def _(view: View) -> Found:
-    return not _ZERO.fullmatch(need(view.job.settings.get(IDLE_TIMEOUT)))
+_COMPARISONS: Final[Mapping[str, Callable[[View], Found]]] = {
+    "short log": lambda view: len(view.job.watermarks) < 3,
+    "stands": lambda view: need(view.job.reported_ms) is not None and view.job.stands,
+    "may stand": lambda view: CHANGES_MS < view.job.at_ms - need(view.job.stands_since_ms) < STANDS_MS,
+    "none yet": lambda view: need(view.job.reported_ms) == NONE_YET,
+    "moves": lambda view: not view.job.stands and _lag(view),
+    "distance changes": lambda view: need(view.job.reported_ms) is not None and abs(_growth(view)) > CHANGES_MS,
+    "several splits": lambda view: any(len(each.last.splits) != 1 for each in view.side),
+    "sibling has one": lambda view: any(
+        each.mark != NONE_YET for _, many in [view.levels("subtask") or (None, [])] for each in many
+    ),
+    "other has one": lambda view: any(map(view.has_sent, view.job.tasks)),
+    "several sources": lambda view: len({each.task for each in view.origins}) > 1,
+    "of SQL": lambda view: bool(_OF_SQL.search(view.job.plan)),
+    "declared": lambda view: bool(_OF_SQL.search(view.job.plan) and _IS_DECLARED.search(_plan_of(view))),
+    "local time": lambda view: bool(_LOCAL_TIME.search(_plan_of(view))),
+    "delay stated": lambda view: _delay(view) is not None,
+    "no interval": lambda view: bool(_ZERO.fullmatch(need(view.job.settings.get(INTERVAL)))),
+    "idle timeout set": lambda view: not _ZERO.fullmatch(need(view.job.settings.get(IDLE_TIMEOUT))),
+}
+"""The facts that are one comparison."""
+fact.of |= _COMPARISONS

@@ -85,13 +85,13 @@ class Moment:
 class Instance:
     """One parallel instance of a task, or a source of Spark, with its moments, ascending.
 
-    `moved` are the splits that it has still metrics of, and another subtask reads now; its moments leave them out.
+    `gone` are the splits that it has still metrics of, though it reads them no more; its moments leave them out.
     """
 
     task: str
     subtask: int | None
     moments: tuple[Moment, ...]
-    moved: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
 
     @property
     def last(self) -> Moment:
@@ -293,10 +293,10 @@ def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[
             of = splits.setdefault((row["task"], row["subtask"], row["at_ms"]), [])
             shares = {name: row[name] for name in ("idle_share", "paused_share")}
             of.append(Split(name=row["split"], watermark_ms=row["output_watermark_ms"], **shares))
-    moved = _moved(splits)
+    left = _left(splits, chains)
     tasks: dict[str, tuple[Instance, ...]] = {}
     for (task, subtask), moments in chains.items():
-        gone = frozenset(name for at_task, number, name in moved if (at_task, number) == (task, subtask))
+        gone = frozenset(name for *of, name in left if of == [task, subtask])
         known = (
             replace(_moment(chain), splits=tuple(s for s in splits.get((task, subtask, at), ()) if s.name not in gone))
             for at, chain in moments.items()
@@ -327,28 +327,34 @@ def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[
     )
 
 
-def _moved(splits: Mapping[tuple[str, int | None, int], Sequence[Split]]) -> list[tuple[str, int | None, str]]:
-    """The splits that have moved away from a task's subtask: there they stand, and in another one they have gone on.
+def _left(
+    splits: Mapping[tuple[str, int | None, int], Sequence[Split]],
+    chains: Mapping[tuple[str, int | None], Mapping[int, Sequence[Mapping[str, Any]]]],
+) -> list[tuple[str, int | None, str]]:
+    """The splits that a task's subtask reads no more: their marks stand there, and it sends later ones, or another
+    subtask has gone on with them. No source sends a later watermark than a split that it reads and that is not idle.
 
-    The metrics of a split stay with the subtask that has read it first.
+    The metrics of a split stay with each subtask that has read it.
     """
     marks: dict[tuple[str, str], dict[int | None, dict[int, int | None]]] = {}
     for (task, subtask, at_ms), many in splits.items():
         for each in many:
-            marks.setdefault((task, each.name), {}).setdefault(subtask, {})[at_ms] = each.watermark_ms
+            own = marks.setdefault((task, each.name), {}).setdefault(subtask, {})
+            own[at_ms] = None if each.idle_share else each.watermark_ms
+    sent = {of: {at: rows[0]["output_watermark_ms"] for at, rows in chain.items()} for of, chain in chains.items()}
     return [
         (task, subtask, name)
         for (task, name), by_subtask in marks.items()
         for subtask, own in by_subtask.items()
-        if any(_goes_on(own, other) for number, other in by_subtask.items() if number != subtask)
+        if any(_goes_on(own, other) for other in (*by_subtask.values(), sent.get((task, subtask), {})))
     ]
 
 
 def _goes_on(own: Mapping[int, int | None], other: Mapping[int, int | None]) -> bool:
-    """Whether the other marks have risen beyond the own ones since these stand."""
+    """Whether other marks have risen beyond the own ones since these stand; some sources never report own ones."""
     since_ms = same_since(list(own.items()))
     later = [mark for at_ms, mark in other.items() if at_ms >= since_ms and mark is not None]
-    mark = list(own.values())[-1]
+    mark = time_of(list(own.values())[-1])
     return mark is not None and bool(later) and later[-1] > max(mark, later[0])
 
 

@@ -7,6 +7,7 @@ watermark that changes in a batch comes from the newest row of the previous batc
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -195,17 +196,6 @@ fact("failed")(partial(_state, state="FAILED"))
 fact("not running")(partial(_state, state="ENDED"))
 
 
-@fact("of Spark")
-def _(_: Batches) -> Found:
-    return True
-
-
-@fact("may have ended")
-def _(batches: Batches) -> Found:
-    job = batches.job
-    return job.state is None and job.waits is False and batches.quiet_ms >= 0 and {"since": batches.last.end_ms}
-
-
 @fact("late")
 def _(batches: Batches) -> Found:
     """Rows were dropped in these batches; not known if none were and batches are missing between them."""
@@ -213,16 +203,6 @@ def _(batches: Batches) -> Found:
     if not rows and any(need(b.batch) > need(a.batch) + 1 for a, b in pairwise(batches.every)):
         raise NotReportedError
     return rows > 0 and {"rows": rows}
-
-
-@fact("none yet")
-def _(batches: Batches) -> Found:
-    return need(batches.job.reported_ms) == NONE_YET
-
-
-@fact("several sources")
-def _(batches: Batches) -> Found:
-    return len(batches.job.sources) > 1
 
 
 @fact("pending")
@@ -332,17 +312,6 @@ def _needed_less(batches: Batches) -> Found:
     }
 
 
-@fact("needed more")
-def _(batches: Batches) -> Found:
-    return batches.needed_ms > batches.delay_ms and {"delay": batches.delay_ms, "needed": batches.needed_ms}
-
-
-@fact("reported in order")
-def _(batches: Batches) -> Found:
-    """A progress has the event times of one source."""
-    return len(batches.job.sources) > 1 and batches.needed_ms <= batches.delay_ms
-
-
 @fact("beyond reported")
 def _(batches: Batches) -> Found:
     """With the policy min no watermark is later than the newest row of any source, less its delay."""
@@ -356,12 +325,6 @@ def _(batches: Batches) -> Found:
     return 2 * len(drops) >= len(batches.with_rows) - 1 and len(drops) >= _ROW_OF_BATCHES
 
 
-@fact("needs none")
-def _(batches: Batches) -> Found:
-    """No batch had an operator with state, so nothing waits for a watermark."""
-    return batches.is_stateless and len(batches.with_rows) > 1 and {"rows": need(batches.last.written)}
-
-
 @fact("no times")
 def _(batches: Batches) -> Found:
     """Not known of own state, which may need no watermark."""
@@ -369,12 +332,6 @@ def _(batches: Batches) -> Found:
         raise NotReportedError
     times = [each.event_max_ms for each in batches.every] + [_mark(each) for each in batches.every]
     return len(batches.with_rows) > 1 and all(value is None for value in times)
-
-
-@fact("no times declared")
-def _(batches: Batches) -> Found:
-    """Spark reports a watermark, 1970 at first, of each query that declares one."""
-    return all(each.input_watermark_ms is None for each in batches.every)
 
 
 @fact("null times")
@@ -439,7 +396,6 @@ def _due(batches: Batches) -> Found:
 
 
 fact("next batch due")(_due)
-fact("times of one")(lambda batches: len(batches.job.sources) > 1)
 
 
 @fact("batch is due")
@@ -544,33 +500,10 @@ def _(batches: Batches) -> Found:
     return {"behind": behind_ms, "delay": batches.delay_ms}
 
 
-fact("near")(lambda batches: bool(batches.distances) and not batches.raised and not _ahead(batches))
-
-
-@fact("policy max")
-def _(batches: Batches) -> Found:
-    return need(batches.job.settings.get(POLICY)).lower() == "max"
-
-
-@fact("policy min")
-def _(batches: Batches) -> Found:
-    return need(batches.job.settings.get(POLICY)).lower() == "min"
-
-
-@fact("no-data off")
-def _(batches: Batches) -> Found:
-    return need(batches.job.settings.get(NO_DATA)).lower() == "false"
-
-
 def _planned_ms(batches: Batches) -> list[int]:
     """The delay of each watermark of the plan."""
     texts = need(batches.job.settings.get(WATERMARKS)).split(", ")
     return [sum(int(n) * _UNITS_MS[unit] for n, unit in _INTERVAL.findall(text)) for text in texts]
-
-
-@fact("all declare")
-def _(batches: Batches) -> Found:
-    return len(_planned_ms(batches)) == len(batches.job.sources)
 
 
 @fact("longest delay")
@@ -586,11 +519,6 @@ def _kept_for(batches: Batches) -> Found:
     kept = need(batches.job.settings.get(KEPT)).split(", ")
     lengths = [int(each) for each in kept if each.isdecimal()]
     return bool(lengths) and {"length": max(lengths)}
-
-
-@fact("kept for ever")
-def _(batches: Batches) -> Found:
-    return FOR_EVER in need(batches.job.settings.get(KEPT)).split(", ")
 
 
 @fact("not due")
@@ -609,3 +537,40 @@ _UNITS_MS: Final = {"day": DAY_MS, "hour": HOUR_MS, "minute": MINUTE_MS, "second
 def _(batches: Batches) -> Found:
     columns = need(batches.job.settings.get(WITHOUT_WATERMARK))
     return bool(columns) and {"holder": columns}
+
+
+def _is_set(batches: Batches, name: str, value: str) -> bool:
+    return need(batches.job.settings.get(name)).lower() == value
+
+
+_COMPARISONS: Final[Mapping[str, Callable[[Batches], Found]]] = {
+    "of Spark": lambda _: True,
+    "may have ended": lambda batches: (
+        batches.job.state is None
+        and batches.job.waits is False
+        and batches.quiet_ms >= 0
+        and {"since": batches.last.end_ms}
+    ),
+    "none yet": lambda batches: need(batches.job.reported_ms) == NONE_YET,
+    "several sources": lambda batches: len(batches.job.sources) > 1,
+    # A progress has the event times of one source.
+    "times of one": lambda batches: len(batches.job.sources) > 1,
+    "reported in order": lambda batches: len(batches.job.sources) > 1 and batches.needed_ms <= batches.delay_ms,
+    # Spark reports a watermark, 1970 at first, of each query that declares one.
+    "no times declared": lambda batches: all(each.input_watermark_ms is None for each in batches.every),
+    "near": lambda batches: bool(batches.distances) and not batches.raised and not _ahead(batches),
+    "needed more": lambda batches: (
+        batches.needed_ms > batches.delay_ms and {"delay": batches.delay_ms, "needed": batches.needed_ms}
+    ),
+    # No batch had an operator with state, so nothing waits for a watermark.
+    "needs none": lambda batches: (
+        batches.is_stateless and len(batches.with_rows) > 1 and {"rows": need(batches.last.written)}
+    ),
+    "policy max": partial(_is_set, name=POLICY, value="max"),
+    "policy min": partial(_is_set, name=POLICY, value="min"),
+    "no-data off": partial(_is_set, name=NO_DATA, value="false"),
+    "all declare": lambda batches: len(_planned_ms(batches)) == len(batches.job.sources),
+    "kept for ever": lambda batches: FOR_EVER in need(batches.job.settings.get(KEPT)).split(", "),
+}
+"""The facts that are one comparison."""
+fact.of |= _COMPARISONS

@@ -16,7 +16,16 @@ VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
     ("no fault", ("needs none",)),
     (
         "held",
-        ("restarts on", "stands", "split moved", "newer rows", "no times", "none newer", "batch is due", "all silent"),
+        (
+            "restarts on",
+            "stands",
+            "no split left",
+            "newer rows",
+            "no times",
+            "none newer",
+            "batch is due",
+            "all silent",
+        ),
     ),
     ("cannot tell", ("short log",)),
     ("held", ("far", "grows", "queue grows", "distance grows", "pending")),
