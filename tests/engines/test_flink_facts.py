@@ -226,8 +226,8 @@ def test_alignment_that_is_set_is_not_advised_and_who_is_paused_is_said() -> Non
 
 def test_of_several_ends_the_worst_is_answered_and_the_others_are_kept() -> None:
     fine = job_of(source(0, delay_ms=2_000))
-    held = job_of(source(0), source(1, until=3))
-    explanation = explain((fine, held))
+    silent = job_of(source(0), source(1, until=3))
+    explanation = explain((fine, silent))
     assert explanation.cause == "silent subtask or partition"
     assert [each.cause for each in explanation.others] == ["no fault"]
     assert any(line.startswith("Another end: ") for line in explanation.lines)

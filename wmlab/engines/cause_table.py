@@ -547,9 +547,9 @@ def candidates(
     told = proved or sorted(ways, key=lambda each: -len(each[1].requires))
     first = {row.name: (row, way) for row, way in reversed(told)}
     names = list(dict.fromkeys(row.name for row, _ in told))[:MOST]
-    found = tuple(_candidate(*first[name], table, is_sure=bool(proved)) for name in names)
+    fitting = tuple(_candidate(*first[name], table, is_sure=bool(proved)) for name in names)
     none = Candidate(CANNOT_TELL, tuple(table[name] for name in because), "Look again, for a minute or longer.")
-    return "sure" if proved else "candidates", found or (none,)
+    return "sure" if proved else "candidates", fitting or (none,)
 
 
 def _candidate(row: Cause, way: Way, table: Table, *, is_sure: bool) -> Candidate:

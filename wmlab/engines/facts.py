@@ -7,7 +7,7 @@ A fact holds, does not hold, or is not known, since a metric of it was not repor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
@@ -203,7 +203,7 @@ class NotReportedError(Exception):
 
 Known = TypeVar("Known")
 Seen = TypeVar("Seen")
-Found = Mapping[str, Value] | bool | None
+Holds = Mapping[str, Value] | bool | None
 """What the function of a fact gives: that it does not hold, is not known, or holds, with its values."""
 
 
@@ -252,12 +252,12 @@ class Functions(Generic[Seen]):
     """The functions of one engine's facts, registered by their names: `@fact` over `def source_silent`."""
 
     def __init__(self) -> None:
-        self.of: dict[str, Callable[[Seen], Found]] = {}
+        self.of: dict[str, Callable[[Seen], Holds]] = {}
 
-    def __call__(self, name: str) -> Callable[[Callable[[Seen], Found]], Callable[[Seen], Found]]:
+    def __call__(self, name: str) -> Callable[[Callable[[Seen], Holds]], Callable[[Seen], Holds]]:
         """Registers the function of the fact with this name."""
 
-        def register(function: Callable[[Seen], Found]) -> Callable[[Seen], Found]:
+        def register(function: Callable[[Seen], Holds]) -> Callable[[Seen], Holds]:
             self.of[name] = function
             return function
 
@@ -268,12 +268,12 @@ class Functions(Generic[Seen]):
         return {name: _fact(name, function, seen) for name, function in self.of.items()}
 
 
-def _fact(name: str, function: Callable[[Seen], Found], seen: Seen) -> Fact:
+def _fact(name: str, function: Callable[[Seen], Holds], seen: Seen) -> Fact:
     try:
-        found = function(seen)
+        values = function(seen)
     except NotReportedError:
         return Fact(name, None)
-    return Fact(name, True, found) if isinstance(found, Mapping) else Fact(name, found)
+    return Fact(name, True, values) if isinstance(values, Mapping) else Fact(name, values)
 
 
 def late_since(job: Job, at_ms: int | None = None) -> int:
@@ -336,6 +336,6 @@ def is_the_clock(unit: str, times_ms: Sequence[tuple[int, int]]) -> bool:
     return is_as_fast and abs(last_ms - last * ticks_ms) < DAY_MS
 
 
-def names_of(instances: Sequence[Instance]) -> tuple[str, ...]:
+def names_of(instances: Iterable[Instance]) -> tuple[str, ...]:
     """The sources of some instances, each once."""
     return tuple(dict.fromkeys(each.source for each in instances))

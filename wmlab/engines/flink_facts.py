@@ -6,7 +6,7 @@ How late rows are is not in Flink's metrics, nor what a source of the DataStream
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -16,8 +16,8 @@ from wmlab.engines.facts import (
     BEHIND_MS,
     CHANGES_MS,
     FAR_MS,
-    Found,
     Functions,
+    Holds,
     Table,
     is_the_clock,
     late_since,
@@ -58,7 +58,7 @@ def facts_of(job: Job) -> Table:
     return fact.table(View(job))
 
 
-def _state(view: View, states: Sequence[str]) -> Found:
+def _state(view: View, states: Sequence[str]) -> Holds:
     job = view.job
     if job.state not in states:
         return False
@@ -70,7 +70,7 @@ for _name, _those in _STATES.items():
 
 
 @fact("not running")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     known = (*_RUNNING, *(state for states in _STATES.values() for state in states))
     return False if view.job.state in known else _state(view, [str(view.job.state)])
 
@@ -87,13 +87,13 @@ def _falls(view: View) -> list[tuple[int, str, int, int]]:
 
 
 @fact("restarted")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     at_ms, name, before, after = max(_falls(view), default=(0, "", 0, 0))
     return at_ms > 0 and {"other": name, "rows_before": before, "rows": after, "since": at_ms}
 
 
 @fact("restarts on")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """It has started again more than once, or its watermark has not moved since."""
     times = {at_ms for at_ms, *_ in _falls(view)}
     far_apart = bool(times) and max(times) - min(times) > CHANGES_MS
@@ -101,7 +101,7 @@ def _(view: View) -> Found:
 
 
 @fact("needs none")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Rows come out though there has been no watermark; a plan of processing time needs none before one has."""
     job = view.job
     rows = sum(each.last.written or 0 for each in job.observed)
@@ -113,21 +113,21 @@ def _(view: View) -> Found:
 
 
 @fact("near")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Near to the clock, and no long delay is stated, with which its newest row would be ahead of the clock."""
     lag_ms = view.job.at_ms - need(view.job.watermark_ms)
     return max(abs(lag_ms), _delay(view) or 0) < FAR_MS and not any(_is_ahead(view, each) for each in view.live)
 
 
 @fact("far")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Further behind the clock than the limit; whether a stated delay explains it is another fact."""
     if need(view.job.reported_ms) == NONE_YET:
         return False
     return view.job.at_ms - need(view.job.watermark_ms) >= FAR_MS and _lag(view)
 
 
-def _lag(view: View) -> Found:
+def _lag(view: View) -> Holds:
     return {"behind": view.job.at_ms - need(view.job.watermark_ms), "change": _growth(view)}
 
 
@@ -136,7 +136,7 @@ def _growth(view: View) -> int:
 
 
 @fact("grows")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """It falls behind all the while: what has only just stopped grows at the end of the log alone."""
     need(view.job.reported_ms)
     if len(view.lags) < 3:
@@ -150,7 +150,7 @@ def _(view: View) -> Found:
 
 
 @fact("queue grows")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """What lies between the watermark that the sources send and that of the operator grows, in the first half, too."""
     need(view.job.reported_ms)
     marks = [(at, mark, [view.sent(each, each.since(at)[0]) for each in view.live]) for at, mark in view.job.watermarks]
@@ -162,12 +162,12 @@ def _(view: View) -> Found:
 
 
 @fact("late")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     rows = late_since(view.job)
     return rows > 0 and {"rows": rows}
 
 
-def _of_keeper(view: View, *, moves: bool) -> Found:
+def _of_keeper(view: View, *, moves: bool) -> Holds:
     if view.keeper is None:
         return False
     instance, step = view.keeper
@@ -186,12 +186,7 @@ fact("operator stands")(partial(_of_keeper, moves=False))
 fact("operator later")(partial(_of_keeper, moves=True))
 
 
-@fact("not arrived")
-def _(view: View) -> Found:
-    return view.late_task is not None and {"holder": title_of(view.late_task)}
-
-
-def _first_share(instances: Sequence[Instance], name: str, least: float) -> Found:
+def _first_share(instances: Sequence[Instance], name: str, least: float) -> Holds:
     """The first instance with a share that is as large; raises `NotReportedError` if none of them reports it."""
     shares = [(each, getattr(each.last, name)) for each in instances if getattr(each.last, name) is not None]
     need(shares or None)
@@ -203,19 +198,14 @@ def _path(view: View) -> list[Instance]:
     return [each for task in view.job.path for each in view.job.tasks[task]]
 
 
-@fact("busy")
-def _(view: View) -> Found:
-    return _first_share(_path(view), "busy_share", _ALL)
-
-
 @fact("late task busy")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     task = view.late_task
     return task is not None and _first_share(view.job.tasks[task], "busy_share", _ALL)
 
 
 @fact("takes none")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """A subtask has taken no row for long, has not got what its inputs have sent, and waits for nobody behind it."""
     if view.late_task is None:
         return False
@@ -226,13 +216,8 @@ def _(view: View) -> Found:
     return is_one and {"holder": f"{low.source}, subtask {low.subtask}", "since": since_ms}
 
 
-@fact("pressed")
-def _(view: View) -> Found:
-    return _first_share(_path(view), "back_pressured_share", _MOST)
-
-
 @fact("holder at work")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """It does not wait for rows, so that it reads none for another reason."""
     shares = [max(need(each.last.back_pressured_share), each.last.busy_share or 0.0) for each in view.side]
     return any(share >= _AT_WORK for share in shares)
@@ -249,7 +234,7 @@ def _is_paused(instance: Instance) -> bool:
 
 
 @fact("paused")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Flink counts the time for which alignment pauses a split; the member with the lowest drift is waited for."""
     if not view.side or not all(map(_is_paused, view.side)):
         return False
@@ -259,12 +244,12 @@ def _(view: View) -> Found:
     return {"waiting": view.holder, "share": share, "holder": slowest.source}
 
 
-def _silent(view: View, level: Level) -> Found:
+def _silent(view: View, level: Level) -> Holds:
     """What holds it reads nothing, and others next to it do, or have at least a watermark."""
-    found, at_ms = view.levels(level), view.job.at_ms
-    if found is None:
+    beside, at_ms = view.levels(level), view.job.at_ms
+    if beside is None:
         return False
-    low, others = found
+    low, others = beside
     if level == "split":
         return low.stands(at_ms) and {"holder": low.name, "other": others[0].name, "since": same_since(low.marks)}
     if not view.job.stands or not low.is_silent(at_ms):
@@ -274,7 +259,7 @@ def _silent(view: View, level: Level) -> Found:
     return (read_on or has_mark) and {"holder": low.name, "rows": low.rows, "since": low.silent_since_ms}
 
 
-def _quiet(view: View, level: Level) -> Found:
+def _quiet(view: View, level: Level) -> Holds:
     """It has read nothing of late, not yet for so long that it counts as silent, and another one next to it has."""
     beside, at_ms = view.levels(level), view.job.at_ms
     if beside is None:
@@ -286,12 +271,12 @@ def _quiet(view: View, level: Level) -> Found:
     return is_one and reads_on and {"holder": low.name, "rows": low.rows, "since": low.silent_since_ms}
 
 
-def _behind(view: View, level: Level) -> Found:
+def _behind(view: View, level: Level) -> Holds:
     """What holds it moves, and is behind those next to it in the last two polls; it is not that they are ahead."""
-    found, at_ms = view.levels(level), view.job.at_ms
-    if found is None or view.job.stands:
+    beside, at_ms = view.levels(level), view.job.at_ms
+    if beside is None or view.job.stands:
         return False
-    low, others = found
+    low, others = beside
     gaps = _gaps(low, others)
     if len(gaps) < 2 or min(gaps[-2:]) < BEHIND_MS or low.mark == low.marks[0][1]:
         return False
@@ -316,7 +301,7 @@ fact("subtask quiet")(partial(_quiet, level="subtask"))
 
 
 @fact("no split left")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """All its splits have ended or moved away, so nothing comes; Flink never marks a reader without splits as idle."""
     has_splits = any(each.last.splits for each in view.whole)
     had_some = [each for each in view.side if each.gone or (has_splits and each.last.records)]
@@ -325,14 +310,8 @@ def _(view: View) -> Found:
     return {"holder": view.holder, "since": same_since(view.holding.marks)}
 
 
-@fact("gap changes")
-def _(view: View) -> Found:
-    found = [_behind(view, level) for level in LEVELS]
-    return any(isinstance(each, dict) and abs(each["change"]) > CHANGES_MS for each in found)
-
-
 @fact("all silent")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     if not view.origins or not view.job.stands:
         return False
     since_ms = max(need(each.silent_since_ms) for each in view.live or view.origins)
@@ -340,13 +319,13 @@ def _(view: View) -> Found:
 
 
 @fact("pending")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     rows = sum(need(each.last.pending_records) for each in view.live)
     return rows > 0 and {"rows": rows}
 
 
 @fact("none newer")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """It reads, and its watermark stands."""
     low, at_ms = view.holding, view.job.at_ms
     if low is None or not view.job.stands or not low.stands(at_ms) or low.mark == NONE_YET:
@@ -356,7 +335,7 @@ def _(view: View) -> Found:
 
 
 @fact("reads without")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     low = view.holding
     if low is None or need(view.job.reported_ms) != NONE_YET or not view.job.stands or low.mark != NONE_YET:
         return False
@@ -364,7 +343,7 @@ def _(view: View) -> Found:
 
 
 @fact("rows end")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """An operator in the chain of a source has passed nothing on of what it has got."""
     for task in dict.fromkeys(each.task for each in view.job.sources):
         for steps in zip(*(each.last.steps for each in view.job.tasks[task]), strict=False):
@@ -375,7 +354,7 @@ def _(view: View) -> Found:
 
 
 @fact("idle resumed")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """An input that reads again after an idle timeout, with rows behind those of the others."""
     newest = max((mark for each in view.origins if (mark := view.sent(each)) is not None), default=NONE_YET)
     is_open = False
@@ -390,16 +369,9 @@ def _(view: View) -> Found:
     return None if is_open else False
 
 
-@fact("idle")
-def _(view: View) -> Found:
-    idle = [each for each in view.origins if not view.job.is_live(each) and not each.last.ended]
-    return bool(idle) and {"holder": names_of(idle)}
-
-
-@fact("source ended")
-def _(view: View) -> Found:
-    ended = [each for each in view.job.sources if each.last.ended]
-    return bool(ended) and {"holder": names_of(ended)}
+def _named(instances: Iterable[Instance]) -> Holds:
+    names = names_of(instances)
+    return bool(names) and {"holder": names}
 
 
 def _plan_of(view: View) -> str:
@@ -407,13 +379,13 @@ def _plan_of(view: View) -> str:
 
 
 @fact("undeclared")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     is_none = "TableSourceScan(" in _plan_of(view) and not _IS_DECLARED.search(view.job.plan)
     return is_none and {"holder": view.holder}
 
 
 @fact("made in scan")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """The plan has the watermark in the scan, or shows neither scan nor assigner."""
     plan = _plan_of(view)
     scan = plan.partition("<br/>")[0]
@@ -422,7 +394,7 @@ def _(view: View) -> Found:
 
 
 @fact("aligned")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     others = [each for each in view.live if each not in view.side]
     quiet = [view.job.at_ms - (each.silent_since_ms or view.job.at_ms) for each in others if each.last.records]
     return any(each >= STANDS_MS for each in quiet) or any(
@@ -435,13 +407,13 @@ def _delay(view: View) -> int | None:
 
 
 @fact("delay small")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     delay_ms = _delay(view)
     return delay_ms is not None and delay_ms < BEHIND_MS and {"delay": delay_ms}
 
 
 @fact("delay explains")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     delay_ms = _delay(view)
     if view.holding is None or delay_ms is None or view.job.stands:
         return False
@@ -451,7 +423,7 @@ def _(view: View) -> Found:
 
 
 @fact("whole quarters")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """By what it is behind the clock, or another source, less its stated delay."""
     if view.job.stands or not view.side or len(view.lags) < 3:
         return False
@@ -472,18 +444,18 @@ def _units(view: View) -> list[tuple[Instance, str, list[tuple[int, int]]]]:
 
 
 @fact("unit")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     return next(({"holder": each.source, "in_unit": unit} for each, unit, _ in _units(view)), False)
 
 
 @fact("unit and speed")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     fitting = [(each, unit) for each, unit, times in _units(view) if is_the_clock(unit, times)]
     return bool(fitting) and {"holder": fitting[0][0].source, "in_unit": fitting[0][1]}
 
 
 @fact("near 1970")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     mark = None if view.holding is None else time_of(view.holding.mark)
     if mark is None or not -DAY_MS < mark < _YEARS_MS or unit_of(mark, view.job.at_ms):
         return False
@@ -501,7 +473,7 @@ def _jump(view: View) -> tuple[Instance, Moment, Moment] | None:
 
 
 @fact("jumped")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     jump = _jump(view)
     if jump is None:
         return False
@@ -512,7 +484,7 @@ def _(view: View) -> Found:
 
 
 @fact("jumped, then lost")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """All that was lost in the log was lost after the jump."""
     jump = fact.of["jumped"](view)
     return isinstance(jump, dict) and jump["rows"] > 0 and jump["rows"] == late_since(view.job) and jump
@@ -522,7 +494,7 @@ def _is_ahead(view: View, each: Instance) -> bool:
     return (view.sent(each) or NONE_YET) > each.last.at_ms + FAR_MS
 
 
-def _ahead(view: View, *, stands: bool) -> Found:
+def _ahead(view: View, *, stands: bool) -> Holds:
     ahead = [each for each in view.live if _is_ahead(view, each)]
     parts = [view.part("", [each]) for each in ahead]
     at_ms = view.job.at_ms
@@ -541,13 +513,21 @@ fact("stands ahead")(partial(_ahead, stands=True))
 fact("ahead")(partial(_ahead, stands=False))
 
 
-_COMPARISONS: Final[Mapping[str, Callable[[View], Found]]] = {
+_COMPARISONS: Final[Mapping[str, Callable[[View], Holds]]] = {
     "short log": lambda view: len(view.job.watermarks) < 3,
     "stands": lambda view: need(view.job.reported_ms) is not None and view.job.stands,
     "may stand": lambda view: CHANGES_MS < view.job.at_ms - need(view.job.stands_since_ms) < STANDS_MS,
     "none yet": lambda view: need(view.job.reported_ms) == NONE_YET,
     "moves": lambda view: not view.job.stands and _lag(view),
+    "gap changes": lambda view: any(
+        isinstance(gap, dict) and abs(gap["change"]) > CHANGES_MS for gap in (_behind(view, level) for level in LEVELS)
+    ),
     "distance changes": lambda view: need(view.job.reported_ms) is not None and abs(_growth(view)) > CHANGES_MS,
+    "not arrived": lambda view: view.late_task is not None and {"holder": title_of(view.late_task)},
+    "busy": lambda view: _first_share(_path(view), "busy_share", _ALL),
+    "pressed": lambda view: _first_share(_path(view), "back_pressured_share", _MOST),
+    "idle": lambda view: _named(each for each in view.origins if not view.job.is_live(each) and not each.last.ended),
+    "source ended": lambda view: _named(each for each in view.job.sources if each.last.ended),
     "several splits": lambda view: any(len(each.last.splits) != 1 for each in view.side),
     "sibling has one": lambda view: any(
         each.mark != NONE_YET for _, many in [view.levels("subtask") or (None, [])] for each in many

@@ -204,9 +204,14 @@ def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         for title, source in zip(sources, progress["sources"], strict=True):
             totals[title] += source["numInputRows"]
             pending = (source.get("metrics") or {}).get("maxOffsetsBehindLatest")
-            read = {"records_out": totals[title], "pending_records": None if pending is None else int(pending)}
-            read["offset"] = str(source.get("endOffset"))
-            yield common | {"task": title, "inputs": [], "operator": title} | read
+            yield common | {
+                "task": title,
+                "inputs": [],
+                "operator": title,
+                "records_out": totals[title],
+                "pending_records": None if pending is None else int(pending),
+                "offset": str(source.get("endOffset")),
+            }
 
 
 def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str]) -> Iterator[dict[str, Any]]:
