@@ -262,6 +262,8 @@ RUNS: Final = {
     ),
     "no_watermark": Run(stream=("shape=unmarked", "orders=0,0"), kept=4),
     "watermark_strategy": Run(stream=("orders=0,0",), kept=4),
+    "no_interval": Run(stream=("setting=pipeline.auto-watermark-interval:0", "orders=0,0"), kept=4),
+    "interval": Run(stream=("setting=pipeline.auto-watermark-interval:200ms", "orders=0,0"), kept=4),
     "undeclared": Run((_UNDECLARED, _NONE_PASSES), kept=4),
     "declared": Run((_ORDERS, _NONE_PASSES), kept=4),
     "restarts": Run(
@@ -288,6 +290,7 @@ REMEDIES: Final = (
     ("stock_source_behind", "withWatermarkAlignment", "stock_source_aligned"),
     ("time_zone", "table.local-time-zone", "time_zone_utc"),
     ("no_watermark", "WatermarkStrategy", "watermark_strategy"),
+    ("no_interval", "pipeline.auto-watermark-interval", "interval"),
     ("undeclared", "WATERMARK FOR", "declared"),
 )
 """A run, a setting that is advised there, and the same run with it."""

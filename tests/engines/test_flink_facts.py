@@ -109,7 +109,9 @@ def test_back_pressure_is_a_candidate_if_a_busy_task_makes_the_watermark_fall_be
 def test_a_source_is_not_blamed_for_a_watermark_that_does_not_arrive() -> None:
     """All sources have sent more than the join has got, so none of them holds it, silent or not."""
     job = job_of(source(0), source(0, task=OTHER, until=4), input_watermark_ms=1_600_000_000_000)
-    assert answer(job) == ("back pressure", "candidates", "Join[3]")
+    first, second = explain((job,)).candidates
+    assert (first.cause, first.whose) == ("operator does not pass it on", "Join[3], subtask 0")
+    assert (second.cause, second.whose) == ("back pressure", "Join[3]")
     assert not len(advise((job,)))
 
 
@@ -141,13 +143,26 @@ def test_a_job_of_one_poll_tells_nothing() -> None:
     assert answer(short) == ("cannot tell", "candidates", None)
 
 
-def test_counters_that_fall_are_a_restart_and_no_sound_job() -> None:
+def test_counters_that_fall_are_a_restart_also_of_a_job_that_is_well_since() -> None:
     begun = source(0, delay_ms=2_000)
     again = [replace(each, records=number - 5) if number >= 6 else each for number, each in enumerate(begun.moments)]
     job = job_of(Instance(SOURCE, 0, tuple(again)), source(1, delay_ms=2_000))
-    assert answer(job) == ("restarts", "sure", None)
-    (found,) = explain((job,)).candidates
-    assert (found.facts[0].values["rows_before"], found.facts[0].values["rows"]) == (60, 1)
+    explanation = explain((job,))
+    assert (explanation.verdict, explanation.cause, explanation.certainty) == ("no fault", "restarts", "sure")
+    values = explanation.candidates[0].facts[0].values
+    assert (values["rows_before"], values["rows"]) == (60, 1)
+
+
+def test_a_job_that_starts_again_and_again_is_held_and_so_is_one_that_has_not_moved_since() -> None:
+    begun = source(0, delay_ms=2_000)
+    counts = [10, 20, 5, 10, 15, 20, 5, 10, 15, 20, 25, 30]
+    again = tuple(replace(each, records=count) for each, count in zip(begun.moments, counts, strict=True))
+    twice = explain((job_of(Instance(SOURCE, 0, again), source(1, delay_ms=2_000)),))
+    assert (twice.verdict, twice.cause, twice.certainty) == ("held", "restarts", "sure")
+    last = tuple(replace(each, records=1) if number == POLLS - 1 else each for number, each in enumerate(begun.moments))
+    stopped = tuple(replace(each, output_watermark_ms=last[-2].output_watermark_ms) for each in last[-1:])
+    just = explain((job_of(Instance(SOURCE, 0, (*last[:-1], *stopped)), source(1, delay_ms=2_000)),))
+    assert (just.verdict, just.cause) == ("held", "restarts")
 
 
 def test_a_subtask_that_has_never_read_holds_a_job_without_a_watermark_also_when_the_others_have_stopped() -> None:
@@ -211,8 +226,8 @@ def test_alignment_that_is_set_is_not_advised_and_who_is_paused_is_said() -> Non
 
 def test_of_several_ends_the_worst_is_answered_and_the_others_are_kept() -> None:
     fine = job_of(source(0, delay_ms=2_000))
-    held = job_of(source(0), source(1, until=3))
-    explanation = explain((fine, held))
+    silent = job_of(source(0), source(1, until=3))
+    explanation = explain((fine, silent))
     assert explanation.cause == "silent subtask or partition"
     assert [each.cause for each in explanation.others] == ["no fault"]
     assert any(line.startswith("Another end: ") for line in explanation.lines)

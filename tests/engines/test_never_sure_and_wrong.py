@@ -66,13 +66,13 @@ def test_without_the_row_of_the_right_cause_nothing_else_is_sure(run: str, monke
 
 @pytest.mark.parametrize("run", [run for run in NAMES if swapped(run)])
 def test_two_sources_that_change_places_change_places_in_the_answer(run: str) -> None:
-    found = swapped(run)
-    assert found is not None
-    log, one, other = found
+    exchanged = swapped(run)
+    assert exchanged is not None
+    log, one, other = exchanged
     here, there = log_of(lines_of(run)).explain(), log.explain()
     assert (there.verdict, there.certainty, there.cause) == (here.verdict, here.certainty, here.cause)
-    exchanged = (here.whose or "").replace(one, "\0").replace(other, one).replace("\0", other)
-    assert (there.whose or "") == exchanged
+    other_way = (here.whose or "").replace(one, "\0").replace(other, one).replace("\0", other)
+    assert (there.whose or "") == other_way
 
 
 @pytest.mark.parametrize("run", NAMES)

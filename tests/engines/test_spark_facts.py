@@ -109,8 +109,8 @@ def test_of_two_delays_the_longest_holds_and_old_rows_do_not() -> None:
         marks = [None, *(10 * n - 1 - 3_600 for n in range(1, 8))]
         return [batch(2.0 * n, 10 * n + 9, mark, sources=2, removed=removed) for n, mark in enumerate(marks)]
 
-    held = answer(batches(removed=0))
-    assert (held.cause, held.certainty, held.whose) == ("delay larger than needed", "candidates", None)
+    keeps_all = answer(batches(removed=0))
+    assert (keeps_all.cause, keeps_all.certainty, keeps_all.whose) == ("delay larger than needed", "candidates", None)
     behind = answer(batches(removed=3))
     assert (behind.cause, behind.certainty) == ("source behind", "candidates")
 

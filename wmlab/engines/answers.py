@@ -312,7 +312,7 @@ def _explain(job: Job) -> JobExplanation:
     """The answer for one end of a plan."""
     table = flink_facts.facts_of(job) if job.engine == "flink" else spark_facts.facts_of(job)
     verdict, because = verdict_of(table)
-    certainty, found = candidates(table, verdict, because, has_plan=job.has_plan)
+    certainty, causes = candidates(table, verdict, because, has_plan=job.has_plan)
     stands = any(holds(table, name) for name in _STAND)
     template = (_HEADLINES if job.watermark_ms is not None else _WITHOUT).get(verdict, _NOT_RUNNING)
     if verdict == "held" and stands and job.watermark_ms is not None:
@@ -320,7 +320,7 @@ def _explain(job: Job) -> JobExplanation:
     values = {
         "verdict": verdict,
         "because": because,
-        "cause": found[0].cause,
+        "cause": causes[0].cause,
         "certainty": certainty,
         "job": job.name,
         "operator": job.operator,
@@ -329,7 +329,7 @@ def _explain(job: Job) -> JobExplanation:
         "stands_since": job.stands_since_ms,
         "lag": None if job.watermark_ms is None else job.at_ms - job.watermark_ms,
         **_cost(job, (job.stands_since_ms or 0) if stands else 0),
-        "holder": found[0].whose,
+        "holder": causes[0].whose,
         **{name: fact.holds for name, fact in table.items()},
         "not known": tuple(name for name, fact in table.items() if fact.holds is None),
     }
@@ -346,7 +346,7 @@ def _explain(job: Job) -> JobExplanation:
         verdict=verdict,
         because=tuple(table[name] for name in because),
         certainty=certainty,
-        candidates=found,
+        candidates=causes,
     )
 
 

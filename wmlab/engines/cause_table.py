@@ -78,10 +78,12 @@ _KEPT: Final = ("operator stands", "operator later", "not arrived", "paused")
 _NO_CLOCK: Final = ("unit", "near 1970")
 _AT_WORK: Final = ("holder at work", "paused", "not arrived", "operator stands")
 _NOT_STARTED: Final = ("of SQL", "of Spark")
+_NO_TIMEOUT: Final = ("idle", "no split left")
+"""Where an idle timeout changes nothing: where it is set, and for a reader without splits."""
 _IDLENESS: Final = (
-    Advice("withIdleness", "Duration.ofSeconds(30), in its WatermarkStrategy", unless=(*_NOT_STARTED, "idle")),
-    Advice("scan.watermark.idle-timeout", "'30 s', for the table of that source", ("made in scan",), ("idle",)),
-    Advice(IDLE_TIMEOUT, "'30 s', for all sources of the job", ("of SQL",), ("idle", "idle timeout set")),
+    Advice("withIdleness", "Duration.ofSeconds(30), in its WatermarkStrategy", unless=(*_NOT_STARTED, *_NO_TIMEOUT)),
+    Advice("scan.watermark.idle-timeout", "'30 s', for the table of that source", ("made in scan",), _NO_TIMEOUT),
+    Advice(IDLE_TIMEOUT, "'30 s', for all sources of the job", ("of SQL",), (*_NO_TIMEOUT, "idle timeout set")),
 )
 _ALIGNMENT: Final = (
     Advice(
@@ -110,13 +112,19 @@ _ROWS: Final = (
     Cause("restarting", (Way(_RUNS, ("restarting",), proves=True),), "See its exceptions."),
     Cause(
         "restarts",
-        (Way(_HELD, ("restarted",), proves=True),),
+        (
+            Way(_HELD, ("restarts on", "restarted"), proves=True, says="restarted"),
+            Way(_FINE, ("restarted",), ("late",), proves=True),
+            Way(_ANY, ("restarted",)),
+        ),
         "See its exceptions; without a checkpoint open windows are lost.",
+        "what it had not written out when it started again has to be read once more",
     ),
     Cause(
         "operator does not pass it on",
-        (Way(_HELD, ("operator stands",), proves=True),),
+        (Way(_HELD, ("operator stands",), proves=True), Way(_HELD, ("takes none", "not arrived"))),
         "See what it waits for: a lookup without an answer needs a timeout, an assigner newer rows.",
+        "{holder} is in the same call in two thread dumps of its task manager",
     ),
     Cause(
         "operator sends it later",
@@ -136,9 +144,11 @@ _ROWS: Final = (
         "back pressure",
         (
             Way(_HELD, ("not arrived", "late task busy"), proves=True, says="late task busy"),
+            Way(_HELD, ("queue grows", "busy"), ("operator later",), says="busy"),
             Way(_HELD, ("grows", "pressed", "busy"), says="busy"),
             Way(_HELD, ("far", "pressed", "busy"), says="busy"),
             Way(_HELD, ("not arrived",), ("late task busy",)),
+            Way(_HELD, ("queue grows",)),
             Way(_HELD, ("holder at work", "pressed", "stands"), _KEPT, says="pressed"),
         ),
         "Give {holder} more subtasks, or less work.",
@@ -192,14 +202,17 @@ _ROWS: Final = (
     Cause(
         "silent subtask or partition",
         (
+            Way(_HELD, ("no split left",), proves=True),
             Way(_HELD, ("subtask silent",), _AT_WORK, proves=True),
+            Way(_HELD, ("grows", "subtask quiet"), says="subtask quiet"),
+            Way(_TELL, ("may stand", "subtask quiet"), says="subtask quiet"),
             Way(_HELD, ("subtask silent",), ("paused",)),
             Way(_HELD, ("split silent", "declared"), ("paused", "holder at work"), proves=True),
             Way(_HELD, ("split silent", "stands"), ("paused",)),
             Way(_HELD, ("none newer", "several splits"), ("near 1970", "stands ahead")),
             Way(_HELD, ("reads without", "several splits", "sibling has one"), ("rows end",)),
         ),
-        "A newer row of {holder}, fewer subtasks, or an idle timeout would release it.",
+        "A newer row of {holder}, or fewer subtasks, would release it; an idle timeout only, if it has a partition.",
         "{holder} has no new rows, or one of its partitions has none",
         _IDLENESS,
     ),
@@ -209,6 +222,8 @@ _ROWS: Final = (
             Way(_HELD, ("source silent",), (*_AT_WORK, "of Spark"), proves=True),
             Way(_HELD, ("source silent", "policy min", "all declare"), ("null times", "no times"), proves=True),
             Way(_HELD, ("source silent",), ("null times", "paused")),
+            Way(_HELD, ("grows", "source quiet"), says="source quiet"),
+            Way(_TELL, ("may stand", "source quiet"), says="source quiet"),
         ),
         "A row of {holder} with a newer event time, its end, or an idle timeout would release it.",
         "{holder} has no new rows in the broker",
@@ -219,7 +234,10 @@ _ROWS: Final = (
     ),
     Cause(
         "no row reaches the watermark",
-        (Way(_HELD, ("rows end", "none yet"), _SILENT),),
+        (
+            Way(_HELD, ("rows end", "none yet"), _SILENT),
+            Way(_HELD, ("offsets go on", "all silent")),
+        ),
         "See the condition of {holder}.",
         "{holder} takes all rows by its condition",
     ),
@@ -228,7 +246,7 @@ _ROWS: Final = (
         (
             Way(_HELD, ("no times", "no times declared"), proves=True),
             Way(_HELD, ("reads without", "undeclared")),
-            Way(_HELD, ("reads without",), ("of SQL", "rows end", "no interval")),
+            Way(_HELD, ("reads without",), ("of SQL", "rows end")),
             Way(_HELD, ("no times",)),
         ),
         "See its watermark strategy, WATERMARK FOR or withWatermark.",
@@ -434,7 +452,17 @@ _ROWS: Final = (
                 ),
                 proves=True,
             ),
+            Way(
+                _FINE,
+                ("moves", "near", "not due"),
+                (
+                    *("late", "kept for ever", "not seen since", "may have ended", "next batch due", "times of one"),
+                    *(*_NO_CLOCK, *_BEHIND, "jumped"),
+                ),
+                proves=True,
+            ),
             Way(_OPEN, ("moves",), ("needs none", "unit", "near 1970")),
+            Way(_TELL, ("backlog not known",), ("late",)),
         ),
         "A window, or a row that waits for a partner, comes out when the watermark passes its end.",
         "the rows wait for nothing but that",
@@ -442,8 +470,9 @@ _ROWS: Final = (
     Cause(
         "state is not freed",
         (
+            Way(_OPEN, ("kept for ever",), proves=True),
             Way(_OPEN, ("keeps all", "another column"), _NO_CLOCK, says="another column"),
-            Way(_OPEN, ("keeps all",), _NO_CLOCK),
+            Way(_OPEN, ("keeps all",), (*_NO_CLOCK, "not due")),
         ),
         "Compare the column of withWatermark with that of the window, join or deduplication.",
         "the state has another column than that of withWatermark",
@@ -518,9 +547,9 @@ def candidates(
     told = proved or sorted(ways, key=lambda each: -len(each[1].requires))
     first = {row.name: (row, way) for row, way in reversed(told)}
     names = list(dict.fromkeys(row.name for row, _ in told))[:MOST]
-    found = tuple(_candidate(*first[name], table, is_sure=bool(proved)) for name in names)
+    fitting = tuple(_candidate(*first[name], table, is_sure=bool(proved)) for name in names)
     none = Candidate(CANNOT_TELL, tuple(table[name] for name in because), "Look again, for a minute or longer.")
-    return "sure" if proved else "candidates", found or (none,)
+    return "sure" if proved else "candidates", fitting or (none,)
 
 
 def _candidate(row: Cause, way: Way, table: Table, *, is_sure: bool) -> Candidate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, Final
@@ -88,13 +89,18 @@ def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
                 points = [(each.at_ms, time_of(each.output_watermark_ms)) for each in instance.moments]
                 curves.append(_steps(name, "upper" if is_holder else next(others), points, job.at_ms))
     if job.engine == "spark":
-        newest: list[tuple[int, Value]] = []
-        for each in job.observed[0].moments:
-            before = newest[-1][1] if newest else None
-            newest.append((each.at_ms, max((v for v in (before, each.event_max_ms) if v is not None), default=None)))
-        curves.append(_steps("newest event time", "perfect", newest, job.at_ms))
+        curves.append(_steps("newest event time", "perfect", _newest(job), job.at_ms))
     curves.append(_steps(f"{job.operator}: watermark", "lower", _marks(job), job.at_ms))
     return [curve for curve in curves if any(y is not None for y in curve.ys)]
+
+
+def _newest(job: Job) -> list[tuple[int, Value]]:
+    """The newest event time of all batches of a Spark query up to each; None if none had one."""
+    every = job.observed[0].moments
+    known = [
+        [at.event_max_ms for at in every[: number + 1] if at.event_max_ms is not None] for number in range(len(every))
+    ]
+    return [(at.at_ms, max(times, default=None)) for at, times in zip(every, known, strict=True)]
 
 
 def _marks(job: Job) -> list[tuple[int, Value]]:
@@ -136,15 +142,14 @@ def _without(job: Job, explanation: JobExplanation) -> Panel | None:
 
 def _lag(job: Job) -> Panel | None:
     """How far the watermark is behind the clock, or with Spark behind the newest event time."""
-    points: list[tuple[int, Value]] = [(at_ms, None if w is None else at_ms - w) for at_ms, w in _marks(job)]
-    name = "lag behind the clock"
-    if job.engine == "spark":
-        points, newest, name = [], None, "lag behind the newest event time"
-        for each in job.observed[0].moments:
-            newest = max((v for v in (newest, each.event_max_ms) if v is not None), default=None)
-            mark = time_of(each.input_watermark_ms)
-            gap = None if newest is None or mark is None else newest - mark
-            points.append((each.at_ms, gap))
+    is_spark = job.engine == "spark"
+    marks = [(at.at_ms, time_of(at.input_watermark_ms)) for at in job.observed[0].moments] if is_spark else _marks(job)
+    until = [high for _, high in _newest(job)] if is_spark else [at_ms for at_ms, _ in marks]
+    points: list[tuple[int, Value]] = [
+        (at_ms, None if mark is None or high is None else high - mark)
+        for (at_ms, mark), high in zip(marks, until, strict=True)
+    ]
+    name = "lag behind the newest event time" if is_spark else "lag behind the clock"
     curve = _steps(name, "third", points, job.at_ms)
     known = [y for y in curve.ys if y is not None]
     if not known:
@@ -156,19 +161,18 @@ def _rows(job: Job, explanation: JobExplanation) -> Panel | None:
     """Which batches had rows, of each source of a Spark query; what holds the watermark is named in its lane."""
     if job.engine != "spark":
         return None
-    layers: list[Layer] = []
-    for number, source in enumerate(job.sources):
-        counts = _gains(source)
-        layers.append(
-            Dots(
-                name="a batch with rows",
-                role="perfect",
-                shape="circle",
-                xs=[at_ms for at_ms, gain in counts if gain],
-                ys=[number for _, gain in counts if gain],
-                hover=[f"{source.source}: {gain} rows" for _, gain in counts if gain],
-            )
+    layers: list[Layer] = [
+        Dots(
+            name="a batch with rows",
+            role="perfect",
+            shape="circle",
+            xs=[at_ms for at_ms, _ in counts],
+            ys=[number] * len(counts),
+            hover=[f"{source.source}: {gain} rows" for _, gain in counts],
         )
+        for number, source in enumerate(job.sources)
+        for counts in [[each for each in _gains(source) if each[1]]]
+    ]
     names = [_short(each.source) for each in job.sources]
     if explanation.whose is not None:
         holding = [each.source in explanation.whose for each in job.sources]
@@ -188,11 +192,10 @@ def _gains(source: Instance) -> list[tuple[int, int]]:
 
 def _late(job: Job) -> Panel | None:
     """The rows dropped as late, all tasks together, if there are any."""
-    totals: dict[int, int] = {}
-    for instances in job.tasks.values():
-        for instance in instances:
-            for each in instance.moments:
-                totals[each.at_ms] = totals.get(each.at_ms, 0) + (each.late_records or 0)
+    every = [at for instances in job.tasks.values() for instance in instances for at in instance.moments]
+    totals = Counter[int]()
+    for each in every:
+        totals[each.at_ms] += each.late_records or 0
     if not any(totals.values()):
         return None
     curve = _steps("dropped as late", "alarm", sorted(totals.items()), job.at_ms)

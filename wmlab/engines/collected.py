@@ -106,15 +106,15 @@ def lines_of(samples: Iterable[Sample], job: str | None = None) -> tuple[Line, .
 
 def _header(key: str, name: str, samples: Sequence[Sample]) -> dict[str, Any]:
     tasks = {sample.labels["task_id"]: _title(sample.labels["task_name"]) for sample in samples}
-    counts: dict[str, int] = {}
-    for sample in samples:
-        task = sample.labels["task_id"]
-        counts[task] = max(counts.get(task, 0), int(sample.labels["subtask_index"]) + 1)
+    numbers = {(sample.labels["task_id"], int(sample.labels["subtask_index"])) for sample in samples}
     sources = [task for task, title in tasks.items() if title.startswith("Source")]
     nodes = [
         {"id": task, "inputs": [] if task in sources else [{"id": source} for source in sources]} for task in tasks
     ]
-    vertices = [{"id": task, "name": title, "parallelism": counts[task]} for task, title in tasks.items()]
+    vertices = [
+        {"id": task, "name": title, "parallelism": 1 + max(n for of, n in numbers if of == task)}
+        for task, title in tasks.items()
+    ]
     return {"job": {"jid": key, "name": name}, "vertices": vertices, "plan": {"nodes": nodes}, WITHOUT_PLAN: True}
 
 

@@ -7,7 +7,7 @@ A fact holds, does not hold, or is not known, since a metric of it was not repor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
@@ -31,6 +31,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "not running": ("it does not run any more, it is {state}", "state"),
     "may have ended": ("nobody knows whether it runs since {since}", "state, status"),
     "restarted": ("{other} had read {rows_before} rows, and then {rows}: it has started again", "numRecordsOut"),
+    "restarts on": ("it has started again more than once, or has not moved since", "numRecordsOut"),
     # Where the watermark is.
     "short log": ("fewer than three polls, or two batches with rows, have been reported", "all"),
     "needs none": ("rows come out, {rows} so far, and no operator has a watermark", "plan, numRecordsIn"),
@@ -41,6 +42,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "near": ("it is as near to the clock as usual", "currentInputWatermark"),
     "far": ("it is {behind} behind, {change} of it since the log began", "currentInputWatermark; eventTime"),
     "grows": ("it is {behind} behind the clock, and {change} of that have come in the log", "currentInputWatermark"),
+    "queue grows": (
+        "it is {behind} behind what the sources send, and {change} of that have come in the log",
+        "currentInputWatermark, currentOutputWatermark",
+    ),
     "distance changes": ("its distance to the clock changes in the log", "currentInputWatermark"),
     "late": (
         "{rows} rows or groups were dropped as late in the log",
@@ -54,6 +59,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "operator later": ("{holder} sends what it gets {behind} later", "currentInputWatermark, currentOutputWatermark"),
     "not arrived": ("{holder} has not got what its inputs have sent", "currentInputWatermark, currentOutputWatermark"),
     "busy": ("{holder} is at work in {share} of its time", "busyTimeMsPerSecond"),
+    "takes none": ("{holder} has taken no row since {since}, and its inputs have sent on", "numRecordsIn"),
     "late task busy": ("{holder}, which has not got it, is at work in {share} of its time", "busyTimeMsPerSecond"),
     "pressed": ("{holder} waits for the next task in {share} of its time", "backPressuredTimeMsPerSecond"),
     "holder at work": ("what holds it reads nothing, and is at work or pressed", "busy-, backPressuredTimeMsPerSecond"),
@@ -61,6 +67,12 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     # What holds it: a source, a subtask of it, or a split of that.
     "source silent": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
     "subtask silent": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    "source quiet": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
+    "subtask quiet": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    "no split left": (
+        "{holder} has had no split since {since}: each has ended, or another subtask reads it",
+        "split currentWatermark, currentOutputWatermark",
+    ),
     "split silent": ("the watermark of {holder} stands, that of {other} is ahead", "split currentWatermark"),
     "source behind": ("{holder} is {behind} behind {other}, a change of {change} in the log", "currentOutputWatermark"),
     "subtask behind": (
@@ -105,6 +117,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "ahead": ("{holder} is {behind} ahead of the clock, and moves", "currentOutputWatermark"),
     "no interval": ("pipeline.auto-watermark-interval is 0 in the configuration", "jobmanager/config"),
     # Of Spark alone.
+    "offsets go on": ("{holder} has gone on in {rows} batches, and given no row", "endOffset, numInputRows"),
     "newer rows": ("{rows} batches with newer rows have come, and it stands", "eventTime, numInputRows"),
     "not seen since": ("the log does not say whether a row has come since {since}", "timestamp"),
     "batch is due": ("the newest row moves it to {due}, and no batch without rows comes", "eventTime, status"),
@@ -127,7 +140,6 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "frees rows": ("rows have left the state before the watermark has risen by its distance", "numRowsRemoved"),
     "needed less": ("the delay is {delay}, and no row needed more than {needed}", "eventTime.min, eventTime.max"),
     "needed more": ("the delay is {delay}, and a row was {needed} behind", "eventTime.min, eventTime.max"),
-    "not all read": ("a source has never given a row", "numInputRows"),
     "no times": ("rows have come without any event time", "eventTime"),
     "no times declared": ("the query reports no watermark at all, so it declares none", "eventTime.watermark"),
     "null times": ("a batch of {holder} alone reports 1970 for its times, as of nulls", "eventTime"),
@@ -136,6 +148,9 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "idle timeout set": ("table.exec.source.idle-timeout is set in the configuration", "jobmanager/config"),
     "longest delay": ("the plan has a delay of {delay}, which explains the distance", "plan of the query"),
     "another column": ("the plan has a state of {holder}, which has no watermark", "plan of the query"),
+    "kept for": ("the plan keeps each row for {length} of event time", "plan of the query"),
+    "kept for ever": ("the plan has a join that keeps the rows of a side for ever", "plan of the query"),
+    "not due": ("no row has to leave the state yet: the plan keeps it for {length}", "plan of the query, eventTime"),
     "policy max": ("multipleWatermarkPolicy of its session is max", "session"),
     "policy min": ("multipleWatermarkPolicy of its session is min", "session"),
     "no-data off": ("noDataMicroBatches of its session is off", "session"),
@@ -188,7 +203,7 @@ class NotReportedError(Exception):
 
 Known = TypeVar("Known")
 Seen = TypeVar("Seen")
-Found = Mapping[str, Value] | bool | None
+Holds = Mapping[str, Value] | bool | None
 """What the function of a fact gives: that it does not hold, is not known, or holds, with its values."""
 
 
@@ -237,12 +252,12 @@ class Functions(Generic[Seen]):
     """The functions of one engine's facts, registered by their names: `@fact` over `def source_silent`."""
 
     def __init__(self) -> None:
-        self.of: dict[str, Callable[[Seen], Found]] = {}
+        self.of: dict[str, Callable[[Seen], Holds]] = {}
 
-    def __call__(self, name: str) -> Callable[[Callable[[Seen], Found]], Callable[[Seen], Found]]:
+    def __call__(self, name: str) -> Callable[[Callable[[Seen], Holds]], Callable[[Seen], Holds]]:
         """Registers the function of the fact with this name."""
 
-        def register(function: Callable[[Seen], Found]) -> Callable[[Seen], Found]:
+        def register(function: Callable[[Seen], Holds]) -> Callable[[Seen], Holds]:
             self.of[name] = function
             return function
 
@@ -253,12 +268,12 @@ class Functions(Generic[Seen]):
         return {name: _fact(name, function, seen) for name, function in self.of.items()}
 
 
-def _fact(name: str, function: Callable[[Seen], Found], seen: Seen) -> Fact:
+def _fact(name: str, function: Callable[[Seen], Holds], seen: Seen) -> Fact:
     try:
-        found = function(seen)
+        values = function(seen)
     except NotReportedError:
         return Fact(name, None)
-    return Fact(name, True, found) if isinstance(found, Mapping) else Fact(name, found)
+    return Fact(name, True, values) if isinstance(values, Mapping) else Fact(name, values)
 
 
 def late_since(job: Job, at_ms: int | None = None) -> int:
@@ -321,6 +336,6 @@ def is_the_clock(unit: str, times_ms: Sequence[tuple[int, int]]) -> bool:
     return is_as_fast and abs(last_ms - last * ticks_ms) < DAY_MS
 
 
-def names_of(instances: Sequence[Instance]) -> tuple[str, ...]:
+def names_of(instances: Iterable[Instance]) -> tuple[str, ...]:
     """The sources of some instances, each once."""
     return tuple(dict.fromkeys(each.source for each in instances))

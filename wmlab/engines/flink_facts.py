@@ -6,7 +6,7 @@ How late rows are is not in Flink's metrics, nor what a source of the DataStream
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -16,8 +16,8 @@ from wmlab.engines.facts import (
     BEHIND_MS,
     CHANGES_MS,
     FAR_MS,
-    Found,
     Functions,
+    Holds,
     Table,
     is_the_clock,
     late_since,
@@ -58,7 +58,7 @@ def facts_of(job: Job) -> Table:
     return fact.table(View(job))
 
 
-def _state(view: View, states: Sequence[str]) -> Found:
+def _state(view: View, states: Sequence[str]) -> Holds:
     job = view.job
     if job.state not in states:
         return False
@@ -70,33 +70,38 @@ for _name, _those in _STATES.items():
 
 
 @fact("not running")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     known = (*_RUNNING, *(state for states in _STATES.values() for state in states))
     return False if view.job.state in known else _state(view, [str(view.job.state)])
 
 
-@fact("restarted")
-def _(view: View) -> Found:
-    falls = [
+def _falls(view: View) -> list[tuple[int, str, int, int]]:
+    """When a task had read fewer rows than before, its name, and both numbers."""
+    return [
         (after.at_ms, instance.source, before.records or 0, after.records or 0)
         for task in view.job.path
         for instance in view.job.tasks[task]
         for before, after in pairwise(each for each in instance.moments if each.records is not None)
         if (after.records or 0) < (before.records or 0)
     ]
-    if not falls:
-        return False
-    at_ms, name, before, after = max(falls)
-    return {"other": name, "rows_before": before, "rows": after, "since": at_ms}
 
 
-@fact("short log")
-def _(view: View) -> Found:
-    return len(view.job.watermarks) < 3
+@fact("restarted")
+def _(view: View) -> Holds:
+    at_ms, name, before, after = max(_falls(view), default=(0, "", 0, 0))
+    return at_ms > 0 and {"other": name, "rows_before": before, "rows": after, "since": at_ms}
+
+
+@fact("restarts on")
+def _(view: View) -> Holds:
+    """It has started again more than once, or its watermark has not moved since."""
+    times = {at_ms for at_ms, *_ in _falls(view)}
+    far_apart = bool(times) and max(times) - min(times) > CHANGES_MS
+    return far_apart or (bool(times) and need(view.job.stands_since_ms) <= max(times))
 
 
 @fact("needs none")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Rows come out though there has been no watermark; a plan of processing time needs none before one has."""
     job = view.job
     rows = sum(each.last.written or 0 for each in job.observed)
@@ -107,43 +112,22 @@ def _(view: View) -> Found:
     return {"rows": rows}
 
 
-@fact("stands")
-def _(view: View) -> Found:
-    need(view.job.reported_ms)
-    return view.job.stands
-
-
-@fact("may stand")
-def _(view: View) -> Found:
-    return CHANGES_MS < view.job.at_ms - need(view.job.stands_since_ms) < STANDS_MS
-
-
-@fact("none yet")
-def _(view: View) -> Found:
-    return need(view.job.reported_ms) == NONE_YET
-
-
-@fact("moves")
-def _(view: View) -> Found:
-    return not view.job.stands and _lag(view)
-
-
 @fact("near")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Near to the clock, and no long delay is stated, with which its newest row would be ahead of the clock."""
     lag_ms = view.job.at_ms - need(view.job.watermark_ms)
     return max(abs(lag_ms), _delay(view) or 0) < FAR_MS and not any(_is_ahead(view, each) for each in view.live)
 
 
 @fact("far")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Further behind the clock than the limit; whether a stated delay explains it is another fact."""
     if need(view.job.reported_ms) == NONE_YET:
         return False
     return view.job.at_ms - need(view.job.watermark_ms) >= FAR_MS and _lag(view)
 
 
-def _lag(view: View) -> Found:
+def _lag(view: View) -> Holds:
     return {"behind": view.job.at_ms - need(view.job.watermark_ms), "change": _growth(view)}
 
 
@@ -152,7 +136,7 @@ def _growth(view: View) -> int:
 
 
 @fact("grows")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """It falls behind all the while: what has only just stopped grows at the end of the log alone."""
     need(view.job.reported_ms)
     if len(view.lags) < 3:
@@ -165,19 +149,25 @@ def _(view: View) -> Found:
     return is_one and {"behind": view.lags[-1][1], "change": growth_ms, "holder": name}
 
 
-@fact("distance changes")
-def _(view: View) -> Found:
+@fact("queue grows")
+def _(view: View) -> Holds:
+    """What lies between the watermark that the sources send and that of the operator grows, in the first half, too."""
     need(view.job.reported_ms)
-    return abs(_growth(view)) > CHANGES_MS
+    marks = [(at, mark, [view.sent(each, each.since(at)[0]) for each in view.live]) for at, mark in view.job.watermarks]
+    gaps = [low - mark for _, mark, sent in marks if mark and (low := smallest(sent)) and NONE_YET not in (mark, low)]
+    if len(gaps) < 3:
+        return False
+    change_ms, early_ms = gaps[-1] - gaps[0], gaps[len(gaps) // 2] - gaps[0]
+    return change_ms > CHANGES_MS and early_ms >= change_ms // 4 and {"behind": gaps[-1], "change": change_ms}
 
 
 @fact("late")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     rows = late_since(view.job)
     return rows > 0 and {"rows": rows}
 
 
-def _of_keeper(view: View, *, moves: bool) -> Found:
+def _of_keeper(view: View, *, moves: bool) -> Holds:
     if view.keeper is None:
         return False
     instance, step = view.keeper
@@ -196,12 +186,7 @@ fact("operator stands")(partial(_of_keeper, moves=False))
 fact("operator later")(partial(_of_keeper, moves=True))
 
 
-@fact("not arrived")
-def _(view: View) -> Found:
-    return view.late_task is not None and {"holder": title_of(view.late_task)}
-
-
-def _first_share(instances: Sequence[Instance], name: str, least: float) -> Found:
+def _first_share(instances: Sequence[Instance], name: str, least: float) -> Holds:
     """The first instance with a share that is as large; raises `NotReportedError` if none of them reports it."""
     shares = [(each, getattr(each.last, name)) for each in instances if getattr(each.last, name) is not None]
     need(shares or None)
@@ -213,24 +198,26 @@ def _path(view: View) -> list[Instance]:
     return [each for task in view.job.path for each in view.job.tasks[task]]
 
 
-@fact("busy")
-def _(view: View) -> Found:
-    return _first_share(_path(view), "busy_share", _ALL)
-
-
 @fact("late task busy")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     task = view.late_task
     return task is not None and _first_share(view.job.tasks[task], "busy_share", _ALL)
 
 
-@fact("pressed")
-def _(view: View) -> Found:
-    return _first_share(_path(view), "back_pressured_share", _MOST)
+@fact("takes none")
+def _(view: View) -> Holds:
+    """A subtask has taken no row for long, has not got what its inputs have sent, and waits for nobody behind it."""
+    if view.late_task is None:
+        return False
+    low = min(view.job.tasks[view.late_task], key=lambda each: need(each.last.input_watermark_ms))
+    since_ms = need(low.silent_since_ms)
+    is_free = need(low.last.back_pressured_share) < _AT_WORK
+    is_one = is_free and view.job.at_ms - since_ms >= STANDS_MS
+    return is_one and {"holder": f"{low.source}, subtask {low.subtask}", "since": since_ms}
 
 
 @fact("holder at work")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """It does not wait for rows, so that it reads none for another reason."""
     shares = [max(need(each.last.back_pressured_share), each.last.busy_share or 0.0) for each in view.side]
     return any(share >= _AT_WORK for share in shares)
@@ -247,7 +234,7 @@ def _is_paused(instance: Instance) -> bool:
 
 
 @fact("paused")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """Flink counts the time for which alignment pauses a split; the member with the lowest drift is waited for."""
     if not view.side or not all(map(_is_paused, view.side)):
         return False
@@ -257,12 +244,12 @@ def _(view: View) -> Found:
     return {"waiting": view.holder, "share": share, "holder": slowest.source}
 
 
-def _silent(view: View, level: Level) -> Found:
+def _silent(view: View, level: Level) -> Holds:
     """What holds it reads nothing, and others next to it do, or have at least a watermark."""
-    found, at_ms = view.levels(level), view.job.at_ms
-    if found is None:
+    beside, at_ms = view.levels(level), view.job.at_ms
+    if beside is None:
         return False
-    low, others = found
+    low, others = beside
     if level == "split":
         return low.stands(at_ms) and {"holder": low.name, "other": others[0].name, "since": same_since(low.marks)}
     if not view.job.stands or not low.is_silent(at_ms):
@@ -272,12 +259,24 @@ def _silent(view: View, level: Level) -> Found:
     return (read_on or has_mark) and {"holder": low.name, "rows": low.rows, "since": low.silent_since_ms}
 
 
-def _behind(view: View, level: Level) -> Found:
-    """What holds it moves, and is behind those next to it in the last two polls; it is not that they are ahead."""
-    found, at_ms = view.levels(level), view.job.at_ms
-    if found is None or view.job.stands:
+def _quiet(view: View, level: Level) -> Holds:
+    """It has read nothing of late, not yet for so long that it counts as silent, and another one next to it has."""
+    beside, at_ms = view.levels(level), view.job.at_ms
+    if beside is None:
         return False
-    low, others = found
+    low, others = beside
+    # Polls are not to the millisecond as far apart as was asked for.
+    is_one = BEHIND_MS - SECOND_MS <= at_ms - low.silent_since_ms < STANDS_MS
+    reads_on = any(each.silent_since_ms > low.silent_since_ms for each in others)
+    return is_one and reads_on and {"holder": low.name, "rows": low.rows, "since": low.silent_since_ms}
+
+
+def _behind(view: View, level: Level) -> Holds:
+    """What holds it moves, and is behind those next to it in the last two polls; it is not that they are ahead."""
+    beside, at_ms = view.levels(level), view.job.at_ms
+    if beside is None or view.job.stands:
+        return False
+    low, others = beside
     gaps = _gaps(low, others)
     if len(gaps) < 2 or min(gaps[-2:]) < BEHIND_MS or low.mark == low.marks[0][1]:
         return False
@@ -297,35 +296,36 @@ def _gaps(low: Part, others: Sequence[Part]) -> list[int]:
 for _level in LEVELS:
     fact(f"{_level} silent")(partial(_silent, level=_level))
     fact(f"{_level} behind")(partial(_behind, level=_level))
+fact("source quiet")(partial(_quiet, level="source"))
+fact("subtask quiet")(partial(_quiet, level="subtask"))
 
 
-@fact("gap changes")
-def _(view: View) -> Found:
-    found = [_behind(view, level) for level in LEVELS]
-    return any(isinstance(each, dict) and abs(each["change"]) > CHANGES_MS for each in found)
+@fact("no split left")
+def _(view: View) -> Holds:
+    """All its splits have ended or moved away, so nothing comes; Flink never marks a reader without splits as idle."""
+    has_splits = any(each.last.splits for each in view.whole)
+    had_some = [each for each in view.side if each.gone or (has_splits and each.last.records)]
+    if view.holding is None or len(had_some) < len(view.side) or any(each.last.splits for each in view.side):
+        return False
+    return {"holder": view.holder, "since": same_since(view.holding.marks)}
 
 
 @fact("all silent")
-def _(view: View) -> Found:
-    if not view.live or not view.job.stands:
+def _(view: View) -> Holds:
+    if not view.origins or not view.job.stands:
         return False
-    since_ms = max(need(each.silent_since_ms) for each in view.live)
+    since_ms = max(need(each.silent_since_ms) for each in view.live or view.origins)
     return view.job.at_ms - since_ms >= STANDS_MS and {"since": since_ms}
 
 
 @fact("pending")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     rows = sum(need(each.last.pending_records) for each in view.live)
     return rows > 0 and {"rows": rows}
 
 
-@fact("several splits")
-def _(view: View) -> Found:
-    return any(len(each.last.splits) != 1 for each in view.side)
-
-
 @fact("none newer")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """It reads, and its watermark stands."""
     low, at_ms = view.holding, view.job.at_ms
     if low is None or not view.job.stands or not low.stands(at_ms) or low.mark == NONE_YET:
@@ -335,26 +335,15 @@ def _(view: View) -> Found:
 
 
 @fact("reads without")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     low = view.holding
     if low is None or need(view.job.reported_ms) != NONE_YET or not view.job.stands or low.mark != NONE_YET:
         return False
     return low.rows > 0 and view.levels("split") is None and {"holder": low.name, "rows": low.rows}
 
 
-@fact("sibling has one")
-def _(view: View) -> Found:
-    found = view.levels("subtask")
-    return found is not None and any(each.mark != NONE_YET for each in found[1])
-
-
-@fact("other has one")
-def _(view: View) -> Found:
-    return any(map(view.has_sent, view.job.tasks))
-
-
 @fact("rows end")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """An operator in the chain of a source has passed nothing on of what it has got."""
     for task in dict.fromkeys(each.task for each in view.job.sources):
         for steps in zip(*(each.last.steps for each in view.job.tasks[task]), strict=False):
@@ -365,7 +354,7 @@ def _(view: View) -> Found:
 
 
 @fact("idle resumed")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """An input that reads again after an idle timeout, with rows behind those of the others."""
     newest = max((mark for each in view.origins if (mark := view.sent(each)) is not None), default=NONE_YET)
     is_open = False
@@ -380,40 +369,23 @@ def _(view: View) -> Found:
     return None if is_open else False
 
 
-@fact("idle")
-def _(view: View) -> Found:
-    idle = [each for each in view.origins if not view.job.is_live(each) and not each.last.ended]
-    return bool(idle) and {"holder": names_of(idle)}
-
-
-@fact("source ended")
-def _(view: View) -> Found:
-    ended = [each for each in view.job.sources if each.last.ended]
-    return bool(ended) and {"holder": names_of(ended)}
+def _named(instances: Iterable[Instance]) -> Holds:
+    names = names_of(instances)
+    return bool(names) and {"holder": names}
 
 
 def _plan_of(view: View) -> str:
     return (view.job.plans or {}).get(view.side[0].task, "") if view.side else ""
 
 
-@fact("of SQL")
-def _(view: View) -> Found:
-    return bool(_OF_SQL.search(view.job.plan))
-
-
-@fact("declared")
-def _(view: View) -> Found:
-    return bool(_OF_SQL.search(view.job.plan) and _IS_DECLARED.search(_plan_of(view)))
-
-
 @fact("undeclared")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     is_none = "TableSourceScan(" in _plan_of(view) and not _IS_DECLARED.search(view.job.plan)
     return is_none and {"holder": view.holder}
 
 
 @fact("made in scan")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """The plan has the watermark in the scan, or shows neither scan nor assigner."""
     plan = _plan_of(view)
     scan = plan.partition("<br/>")[0]
@@ -421,13 +393,8 @@ def _(view: View) -> Found:
     return bool(plan and _OF_SQL.search(view.job.plan)) and is_inside
 
 
-@fact("several sources")
-def _(view: View) -> Found:
-    return len({each.task for each in view.origins}) > 1
-
-
 @fact("aligned")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     others = [each for each in view.live if each not in view.side]
     quiet = [view.job.at_ms - (each.silent_since_ms or view.job.at_ms) for each in others if each.last.records]
     return any(each >= STANDS_MS for each in quiet) or any(
@@ -435,23 +402,18 @@ def _(view: View) -> Found:
     )
 
 
-@fact("delay stated")
-def _(view: View) -> Found:
-    return _delay(view) is not None
-
-
-@fact("delay small")
-def _(view: View) -> Found:
-    delay_ms = _delay(view)
-    return delay_ms is not None and delay_ms < BEHIND_MS and {"delay": delay_ms}
-
-
 def _delay(view: View) -> int | None:
     return view.side[0].last.delay_ms if view.side else None
 
 
+@fact("delay small")
+def _(view: View) -> Holds:
+    delay_ms = _delay(view)
+    return delay_ms is not None and delay_ms < BEHIND_MS and {"delay": delay_ms}
+
+
 @fact("delay explains")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     delay_ms = _delay(view)
     if view.holding is None or delay_ms is None or view.job.stands:
         return False
@@ -460,13 +422,8 @@ def _(view: View) -> Found:
     return is_one and {"holder": view.holder, "delay": delay_ms}
 
 
-@fact("local time")
-def _(view: View) -> Found:
-    return bool(_LOCAL_TIME.search(_plan_of(view)))
-
-
 @fact("whole quarters")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """By what it is behind the clock, or another source, less its stated delay."""
     if view.job.stands or not view.side or len(view.lags) < 3:
         return False
@@ -477,28 +434,28 @@ def _(view: View) -> Found:
     return is_one and {"holder": view.holder, "behind": offset_ms}
 
 
+def _units(view: View) -> list[tuple[Instance, str, list[tuple[int, int]]]]:
+    """Those whose times are usual ones in another unit, with that unit and the times of each poll."""
+    known = [
+        (each, [(at.at_ms, mark) for at in each.moments if (mark := time_of(view.sent(each, at))) is not None])
+        for each in view.live
+    ]
+    return [(each, unit, times) for each, times in known if times and (unit := unit_of(times[-1][1], view.job.at_ms))]
+
+
 @fact("unit")
-def _(view: View) -> Found:
-    for each in view.live:
-        mark = time_of(view.sent(each))
-        unit = None if mark is None else unit_of(mark, view.job.at_ms)
-        if unit:
-            return {"holder": each.source, "in_unit": unit}
-    return False
+def _(view: View) -> Holds:
+    return next(({"holder": each.source, "in_unit": unit} for each, unit, _ in _units(view)), False)
 
 
 @fact("unit and speed")
-def _(view: View) -> Found:
-    for each in view.live:
-        times = [(at.at_ms, mark) for at in each.moments if (mark := time_of(view.sent(each, at))) is not None]
-        unit = unit_of(times[-1][1], view.job.at_ms) if times else None
-        if unit and is_the_clock(unit, times):
-            return {"holder": each.source, "in_unit": unit}
-    return False
+def _(view: View) -> Holds:
+    fitting = [(each, unit) for each, unit, times in _units(view) if is_the_clock(unit, times)]
+    return bool(fitting) and {"holder": fitting[0][0].source, "in_unit": fitting[0][1]}
 
 
 @fact("near 1970")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     mark = None if view.holding is None else time_of(view.holding.mark)
     if mark is None or not -DAY_MS < mark < _YEARS_MS or unit_of(mark, view.job.at_ms):
         return False
@@ -516,7 +473,7 @@ def _jump(view: View) -> tuple[Instance, Moment, Moment] | None:
 
 
 @fact("jumped")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     jump = _jump(view)
     if jump is None:
         return False
@@ -527,7 +484,7 @@ def _(view: View) -> Found:
 
 
 @fact("jumped, then lost")
-def _(view: View) -> Found:
+def _(view: View) -> Holds:
     """All that was lost in the log was lost after the jump."""
     jump = fact.of["jumped"](view)
     return isinstance(jump, dict) and jump["rows"] > 0 and jump["rows"] == late_since(view.job) and jump
@@ -537,7 +494,7 @@ def _is_ahead(view: View, each: Instance) -> bool:
     return (view.sent(each) or NONE_YET) > each.last.at_ms + FAR_MS
 
 
-def _ahead(view: View, *, stands: bool) -> Found:
+def _ahead(view: View, *, stands: bool) -> Holds:
     ahead = [each for each in view.live if _is_ahead(view, each)]
     parts = [view.part("", [each]) for each in ahead]
     at_ms = view.job.at_ms
@@ -556,11 +513,33 @@ fact("stands ahead")(partial(_ahead, stands=True))
 fact("ahead")(partial(_ahead, stands=False))
 
 
-@fact("no interval")
-def _(view: View) -> Found:
-    return bool(_ZERO.fullmatch(need(view.job.settings.get(INTERVAL))))
-
-
-@fact("idle timeout set")
-def _(view: View) -> Found:
-    return not _ZERO.fullmatch(need(view.job.settings.get(IDLE_TIMEOUT)))
+_COMPARISONS: Final[Mapping[str, Callable[[View], Holds]]] = {
+    "short log": lambda view: len(view.job.watermarks) < 3,
+    "stands": lambda view: need(view.job.reported_ms) is not None and view.job.stands,
+    "may stand": lambda view: CHANGES_MS < view.job.at_ms - need(view.job.stands_since_ms) < STANDS_MS,
+    "none yet": lambda view: need(view.job.reported_ms) == NONE_YET,
+    "moves": lambda view: not view.job.stands and _lag(view),
+    "gap changes": lambda view: any(
+        isinstance(gap, dict) and abs(gap["change"]) > CHANGES_MS for gap in (_behind(view, level) for level in LEVELS)
+    ),
+    "distance changes": lambda view: need(view.job.reported_ms) is not None and abs(_growth(view)) > CHANGES_MS,
+    "not arrived": lambda view: view.late_task is not None and {"holder": title_of(view.late_task)},
+    "busy": lambda view: _first_share(_path(view), "busy_share", _ALL),
+    "pressed": lambda view: _first_share(_path(view), "back_pressured_share", _MOST),
+    "idle": lambda view: _named(each for each in view.origins if not view.job.is_live(each) and not each.last.ended),
+    "source ended": lambda view: _named(each for each in view.job.sources if each.last.ended),
+    "several splits": lambda view: any(len(each.last.splits) != 1 for each in view.side),
+    "sibling has one": lambda view: any(
+        each.mark != NONE_YET for _, many in [view.levels("subtask") or (None, [])] for each in many
+    ),
+    "other has one": lambda view: any(map(view.has_sent, view.job.tasks)),
+    "several sources": lambda view: len({each.task for each in view.origins}) > 1,
+    "of SQL": lambda view: bool(_OF_SQL.search(view.job.plan)),
+    "declared": lambda view: bool(_OF_SQL.search(view.job.plan) and _IS_DECLARED.search(_plan_of(view))),
+    "local time": lambda view: bool(_LOCAL_TIME.search(_plan_of(view))),
+    "delay stated": lambda view: _delay(view) is not None,
+    "no interval": lambda view: bool(_ZERO.fullmatch(need(view.job.settings.get(INTERVAL)))),
+    "idle timeout set": lambda view: not _ZERO.fullmatch(need(view.job.settings.get(IDLE_TIMEOUT))),
+}
+"""The facts that are one comparison."""
+fact.of |= _COMPARISONS

@@ -67,9 +67,9 @@ def address_of(text: str, headers: Mapping[str, str] | None = None) -> Address:
 
     `http://host:8081/#/job/running/<id>/overview` names a job. Raises `EngineError` for any other text.
     """
-    given = text if not isinstance(text, str) or text.startswith(SCHEMES) else f"http://{text}"
+    url = text if not isinstance(text, str) or text.startswith(SCHEMES) else f"http://{text}"
     try:
-        parts = urlsplit(given)
+        parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except (ValueError, AttributeError, TypeError):
         raise EngineError(f"{shown(text)} is not an address.", remedy=_REMEDY) from None

@@ -88,14 +88,14 @@ class View:
     @cached_property
     def origins(self) -> list[Instance]:
         """Where the watermarks of the observed task begin."""
-        found, todo = list[str](), [self.job.observed_task]
+        begins, todo = list[str](), [self.job.observed_task]
         while todo:
             task = todo.pop(0)
-            if task in self.job.tasks and task not in found:
+            if task in self.job.tasks and task not in begins:
                 is_origin = self.begins_at(task)
-                found += [task] if is_origin else []
+                begins += [task] if is_origin else []
                 todo += [] if is_origin else self.job.inputs[task]
-        return [each for task in found for each in self.job.tasks[task]]
+        return [each for task in begins for each in self.job.tasks[task]]
 
     @cached_property
     def live(self) -> list[Instance]:

@@ -68,6 +68,7 @@ class Moment:
     delay_ms: int | None = None
     event_max_ms: int | None = None
     event_min_ms: int | None = None
+    offset: str | None = None
     run: str | None = None
     batch: int | None = None
     duration_ms: int | None = None
@@ -82,11 +83,15 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One parallel instance of a task, or a source of Spark, with its moments, ascending."""
+    """One parallel instance of a task, or a source of Spark, with its moments, ascending.
+
+    `gone` are the splits that it has still metrics of, though it reads them no more; its moments leave them out.
+    """
 
     task: str
     subtask: int | None
     moments: tuple[Moment, ...]
+    gone: frozenset[str] = frozenset()
 
     @property
     def last(self) -> Moment:
@@ -288,12 +293,15 @@ def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[
             of = splits.setdefault((row["task"], row["subtask"], row["at_ms"]), [])
             shares = {name: row[name] for name in ("idle_share", "paused_share")}
             of.append(Split(name=row["split"], watermark_ms=row["output_watermark_ms"], **shares))
+    left = _left(splits, chains)
     tasks: dict[str, tuple[Instance, ...]] = {}
     for (task, subtask), moments in chains.items():
+        gone = frozenset(name for *of, name in left if of == [task, subtask])
         known = (
-            replace(_moment(chain), splits=tuple(splits.get((task, subtask, at), ()))) for at, chain in moments.items()
+            replace(_moment(chain), splits=tuple(s for s in splits.get((task, subtask, at), ()) if s.name not in gone))
+            for at, chain in moments.items()
         )
-        tasks[task] = (*tasks.get(task, ()), Instance(task, subtask, tuple(known)))
+        tasks[task] = (*tasks.get(task, ()), Instance(task, subtask, tuple(known), gone))
     operators = {task: "the query" if task == QUERY else title_of(task) for task in tasks}
     read = {name for names in inputs.values() for name in names}
     last = [each for task in tasks if task not in read for each in _ends(task, inputs)]
@@ -317,6 +325,37 @@ def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[
         )
         for task in ends
     )
+
+
+def _left(
+    splits: Mapping[tuple[str, int | None, int], Sequence[Split]],
+    chains: Mapping[tuple[str, int | None], Mapping[int, Sequence[Mapping[str, Any]]]],
+) -> list[tuple[str, int | None, str]]:
+    """The splits that a task's subtask reads no more: their marks stand there, and it sends later ones, or another
+    subtask has gone on with them. No source sends a later watermark than a split that it reads and that is not idle.
+
+    The metrics of a split stay with each subtask that has read it.
+    """
+    marks: dict[tuple[str, str], dict[int | None, dict[int, int | None]]] = {}
+    for (task, subtask, at_ms), many in splits.items():
+        for each in many:
+            own = marks.setdefault((task, each.name), {}).setdefault(subtask, {})
+            own[at_ms] = None if each.idle_share else each.watermark_ms
+    sent = {of: {at: rows[0]["output_watermark_ms"] for at, rows in chain.items()} for of, chain in chains.items()}
+    return [
+        (task, subtask, name)
+        for (task, name), by_subtask in marks.items()
+        for subtask, own in by_subtask.items()
+        if any(_goes_on(own, other) for other in (*by_subtask.values(), sent.get((task, subtask), {})))
+    ]
+
+
+def _goes_on(own: Mapping[int, int | None], other: Mapping[int, int | None]) -> bool:
+    """Whether other marks have risen beyond the own ones since these stand; some sources never report own ones."""
+    since_ms = same_since(list(own.items()))
+    later = [mark for at_ms, mark in other.items() if at_ms >= since_ms and mark is not None]
+    mark = time_of(list(own.values())[-1])
+    return mark is not None and bool(later) and later[-1] > max(mark, later[0])
 
 
 def _ends(task: str, inputs: Mapping[str, Sequence[str]]) -> list[str]:
@@ -364,7 +403,7 @@ def _step(row: Mapping[str, Any]) -> Step:
 
 _OF_FIRST: Final = (
     *("pending_records", "idle_share", "busy_share", "back_pressured_share"),
-    *("event_max_ms", "event_min_ms", "run", "batch", "duration_ms"),
+    *("event_max_ms", "event_min_ms", "offset", "run", "batch", "duration_ms"),
 )
 """What a task reports once, so that all rows of its chain have it."""
 

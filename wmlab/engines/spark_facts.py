@@ -7,6 +7,7 @@ watermark that changes in a batch comes from the newest row of the previous batc
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -15,9 +16,9 @@ from typing import Final
 
 from wmlab.core.facts import Value
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from wmlab.engines.facts import FAR_MS, Found, Functions, NotReportedError, Table, late_since, need, unit_of
+from wmlab.engines.facts import FAR_MS, Functions, Holds, NotReportedError, Table, late_since, names_of, need, unit_of
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
-from wmlab.engines.spark_query import NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
+from wmlab.engines.spark_query import FOR_EVER, KEPT, NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
 from wmlab.engines.tables import NONE_YET, QUERY
 
 _OWN_STATE: Final = ("applyInPandasWithState", "transformWithState", "flatMapGroupsWithState", "mapGroupsWithState")
@@ -41,14 +42,9 @@ class Batches:
     job: Job
 
     @property
-    def query(self) -> Instance:
-        """What is reported of the query itself."""
-        return self.job.observed[0]
-
-    @property
     def every(self) -> tuple[Moment, ...]:
         """All batches."""
-        return self.query.moments
+        return self.job.observed[0].moments
 
     @property
     def last(self) -> Moment:
@@ -105,11 +101,6 @@ class Batches:
         return max([high - low for high, (_, low, _) in zip(newest, self.timed[1:], strict=True)] + [0])
 
     @property
-    def usual_step_ms(self) -> int:
-        """By how much the newest event time usually changes from one batch with rows to the next."""
-        return _median([abs(b - a) for (_, _, a), (_, _, b) in pairwise(self.timed)])
-
-    @property
     def usual_gap_ms(self) -> int:
         """How long after one batch with rows the next one usually begins."""
         return _median([after.at_ms - before.at_ms for before, after in pairwise(self.with_rows)])
@@ -156,18 +147,15 @@ class Batches:
             if before.event_max_ms is None or before.event_min_ms is None or before.run != after.run:
                 continue
             spans = [high - low for each, low, high in self.timed if each is not before]
-            span, rise = before.event_max_ms - before.event_min_ms, _rise_of(rises, after)
+            span = before.event_max_ms - before.event_min_ms
+            # It has not risen where it began.
+            rise = next((each for batch, each in rises if batch is after), 0)
             is_wide = len(spans) >= 2 and span >= max(FAR_MS, _MANY * _median(spans))
             usual = _median([each for b, each in rises if b is not after])
             is_high = len(rises) > 1 and rise >= max(FAR_MS, _MANY * usual)
             if is_wide or is_high:
                 return before, after, max(span if is_wide else 0, rise)
         return None
-
-
-def _rise_of(rises: list[tuple[Moment, int]], after: Moment) -> int:
-    """By how much the watermark rose with a batch, 0 if it began."""
-    return next((rise for batch, rise in rises if batch is after), 0)
 
 
 def _mark(batch: Moment) -> int | None:
@@ -186,7 +174,7 @@ def facts_of(job: Job) -> Table:
     return fact.table(Batches(job))
 
 
-def _state(batches: Batches, state: str) -> Found:
+def _state(batches: Batches, state: str) -> Holds:
     reason = batches.job.exception or "no reason is reported"
     return batches.job.state == state and {"state": state, "exception": reason, "since": batches.last.end_ms}
 
@@ -195,19 +183,8 @@ fact("failed")(partial(_state, state="FAILED"))
 fact("not running")(partial(_state, state="ENDED"))
 
 
-@fact("of Spark")
-def _(_: Batches) -> Found:
-    return True
-
-
-@fact("may have ended")
-def _(batches: Batches) -> Found:
-    job = batches.job
-    return job.state is None and job.waits is False and batches.quiet_ms >= 0 and {"since": batches.last.end_ms}
-
-
 @fact("late")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """Rows were dropped in these batches; not known if none were and batches are missing between them."""
     rows = late_since(batches.job)
     if not rows and any(need(b.batch) > need(a.batch) + 1 for a, b in pairwise(batches.every)):
@@ -215,25 +192,15 @@ def _(batches: Batches) -> Found:
     return rows > 0 and {"rows": rows}
 
 
-@fact("none yet")
-def _(batches: Batches) -> Found:
-    return need(batches.job.reported_ms) == NONE_YET
-
-
-@fact("several sources")
-def _(batches: Batches) -> Found:
-    return len(batches.job.sources) > 1
-
-
 @fact("pending")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """More wait than a batch takes, and batch follows batch."""
     rows = sum(need(each.last.pending_records) for each in batches.job.sources)
     return rows > 0 and bool(_back_to_back(batches)) and {"rows": rows}
 
 
 @fact("back to back")
-def _back_to_back(batches: Batches) -> Found:
+def _back_to_back(batches: Batches) -> Holds:
     recent = batches.every[-_ROW_OF_BATCHES:]
     if len(recent) < _ROW_OF_BATCHES or any(each not in batches.with_rows for each in recent):
         return False
@@ -245,7 +212,7 @@ def _back_to_back(batches: Batches) -> Found:
 
 
 @fact("backlog not known")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """Batch follows batch, and its rows are not as new as the batch: nothing tells whether rows wait."""
     recent = batches.timed[-_ROW_OF_BATCHES:]
     ages = [(each.at_ms - high, max(_FRESH_MS, 2 * (each.duration_ms or 0))) for each, _, high in recent]
@@ -254,13 +221,8 @@ def _(batches: Batches) -> Found:
     return not is_fresh and not is_known and _back_to_back(batches)
 
 
-@fact("short log")
-def _(batches: Batches) -> Found:
-    return len(batches.with_rows) < 2 and not batches.changes and not _all_silent(batches)
-
-
 @fact("newer rows")
-def _newer_rows(batches: Batches) -> Found:
+def _newer_rows(batches: Batches) -> Holds:
     """A batch before the last one with rows should have moved the watermark, and has not."""
     times, last = batches.since, need(batches.last.input_watermark_ms)
     # Spark may take the rows of one source after the other, so that a batch has news of one alone.
@@ -270,7 +232,7 @@ def _newer_rows(batches: Batches) -> Found:
 
 
 @fact("source silent")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     if batches.is_stateless or not batches.silent or not _newer_rows(batches):
         return False
     names = tuple(each.source for each in batches.silent)
@@ -282,7 +244,7 @@ def _(batches: Batches) -> Found:
 
 
 @fact("new run")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     runs = {each.run for each in batches.every if each.run is not None}
     first = next(each for each in batches.every if each.run == batches.last.run)
     is_one = len(runs) > 1 and len(batches.job.sources) == 1 and batches.held_from_ms <= first.at_ms
@@ -290,7 +252,7 @@ def _(batches: Batches) -> Found:
 
 
 @fact("distance grows")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """A delay is constant: where the distance grows from change to change, the rows of a source fall behind."""
     gaps = batches.distances
     if len(gaps) <= _ROW_OF_BATCHES or len(batches.job.sources) < 2 or gaps[-1] - gaps[0] < FAR_MS:
@@ -300,19 +262,19 @@ def _(batches: Batches) -> Found:
 
 
 @fact("alone behind")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """A batch with rows of one source alone reports the event times of that source."""
-    newest, found = 0, dict[str, Value]()
+    newest, last = 0, dict[str, Value]()
     for each, _, high in batches.timed:
         read = batches.read_by(each)
         if len(read) == 1 < len(batches.job.sources) and newest - high >= FAR_MS:
-            found = {"holder": read[0], "behind": newest - high}
+            last = {"holder": read[0], "behind": newest - high}
         newest = max(newest, high)
-    return found or False
+    return last or False
 
 
 @fact("far")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """Further behind the newest row all the while than the limit, and than the rows of its one source needed."""
     if len(batches.with_rows) < _ROW_OF_BATCHES or not batches.distances or batches.delay_ms <= FAR_MS:
         return False
@@ -321,10 +283,11 @@ def _(batches: Batches) -> Found:
 
 
 @fact("needed less")
-def _needed_less(batches: Batches) -> Found:
+def _needed_less(batches: Batches) -> Holds:
     if len(batches.with_rows) < _ENOUGH_BATCHES:
         return False
-    least_ms = _MANY * max(batches.needed_ms, batches.usual_step_ms, SECOND_MS)
+    usual_step_ms = _median([abs(after - before) for (_, _, before), (_, _, after) in pairwise(batches.timed)])
+    least_ms = _MANY * max(batches.needed_ms, usual_step_ms, SECOND_MS)
     return batches.delay_ms >= least_ms and {
         "holder": "the delay",
         "delay": batches.delay_ms,
@@ -332,38 +295,21 @@ def _needed_less(batches: Batches) -> Found:
     }
 
 
-@fact("needed more")
-def _(batches: Batches) -> Found:
-    return batches.needed_ms > batches.delay_ms and {"delay": batches.delay_ms, "needed": batches.needed_ms}
-
-
-@fact("reported in order")
-def _(batches: Batches) -> Found:
-    """A progress has the event times of one source."""
-    return len(batches.job.sources) > 1 and batches.needed_ms <= batches.delay_ms
-
-
 @fact("beyond reported")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """With the policy min no watermark is later than the newest row of any source, less its delay."""
     beyond_ms = need(batches.job.reported_ms) - batches.newest_ms
     return len(batches.job.sources) > 1 and beyond_ms > 0 and {"behind": beyond_ms}
 
 
 @fact("steady drops")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     drops = [b for a, b in pairwise(batches.every) if need(b.late_records) > need(a.late_records)]
     return 2 * len(drops) >= len(batches.with_rows) - 1 and len(drops) >= _ROW_OF_BATCHES
 
 
-@fact("needs none")
-def _(batches: Batches) -> Found:
-    """No batch had an operator with state, so nothing waits for a watermark."""
-    return batches.is_stateless and len(batches.with_rows) > 1 and {"rows": need(batches.last.written)}
-
-
 @fact("no times")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """Not known of own state, which may need no watermark."""
     if any(step.operator.startswith(_OWN_STATE) for each in batches.every for step in each.steps):
         raise NotReportedError
@@ -371,25 +317,14 @@ def _(batches: Batches) -> Found:
     return len(batches.with_rows) > 1 and all(value is None for value in times)
 
 
-@fact("no times declared")
-def _(batches: Batches) -> Found:
-    """Spark reports a watermark, 1970 at first, of each query that declares one."""
-    return all(each.input_watermark_ms is None for each in batches.every)
-
-
-@fact("not all read")
-def _(batches: Batches) -> Found:
-    return any(not each.last.records for each in batches.job.sources)
-
-
 @fact("null times")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """Spark reports 1970 as the newest and the oldest time of a batch whose rows all have none."""
     nulls = [each for each in batches.with_rows if each.event_max_ms == 0 == each.event_min_ms]
     return bool(nulls) and {"holder": tuple(batches.read_by(nulls[-1]))}
 
 
-def _jump(batches: Batches) -> Found:
+def _jump(batches: Batches) -> Holds:
     """A batch has raised the watermark far ahead of all rows since, by half of the rise at least."""
     if batches.raised is None:
         return False
@@ -402,13 +337,13 @@ def _jump(batches: Batches) -> Found:
 
 
 @fact("jumped")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     jump = _jump(batches)
     return isinstance(jump, dict) and jump["rows"] > 0 and jump | {"holder": "the watermark"}
 
 
 @fact("jumped, then lost")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """A row was ahead of the clock, and all that was lost was lost after it: those since are not."""
     jump = fact.of["jumped"](batches)
     if not isinstance(jump, dict) or batches.raised is None:
@@ -419,13 +354,13 @@ def _(batches: Batches) -> Found:
 
 
 @fact("one far ahead")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     need(len(batches.timed) > _ROW_OF_BATCHES or None)
     return batches.raised is not None and {"behind": batches.raised[2]}
 
 
 @fact("jumped last")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """No row since tells a jump from a pause."""
     if batches.raised is None:
         return False
@@ -434,7 +369,7 @@ def _(batches: Batches) -> Found:
     return not later and {"behind": rise_ms, "since": after.at_ms}
 
 
-def _due(batches: Batches) -> Found:
+def _due(batches: Batches) -> Holds:
     """The newest rows should move the watermark, and a batch without rows, which would do that, has never come."""
     have_all_rows = len(batches.every) >= _ROW_OF_BATCHES and len(batches.every) == len(batches.with_rows)
     if not have_all_rows or len(batches.job.sources) != 1 or not batches.distances:
@@ -444,17 +379,16 @@ def _due(batches: Batches) -> Found:
 
 
 fact("next batch due")(_due)
-fact("times of one")(lambda batches: len(batches.job.sources) > 1)
 
 
 @fact("batch is due")
-def _batch_is_due(batches: Batches) -> Found:
+def _batch_is_due(batches: Batches) -> Holds:
     least_ms = batches.usual_gap_ms + 2 * SECOND_MS if batches.job.waits else STANDS_MS
     return batches.job.waits is not False and batches.quiet_ms >= least_ms and _due(batches)
 
 
 @fact("batch may be due")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """It waits for the first time: all batches before followed each other."""
     pauses = [after.at_ms - before.end_ms for before, after in pairwise(batches.every)]
     is_first = bool(batches.job.waits) and max(pauses, default=0) <= _PAUSE_MS
@@ -462,7 +396,7 @@ def _(batches: Batches) -> Found:
 
 
 @fact("none newer")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     since_ms, after = batches.held_from_ms, batches.since
     before = [high for each, _, high in batches.timed if each.at_ms < since_ms]
     is_one = bool(before) and len(after) >= 2 and max(after) <= max(before) and len(batches.job.sources) == 1
@@ -470,7 +404,7 @@ def _(batches: Batches) -> Found:
 
 
 @fact("all silent")
-def _all_silent(batches: Batches) -> Found:
+def _all_silent(batches: Batches) -> Holds:
     """Nothing has come for longer than usual, though the query runs and waits."""
     if batches.job.waits is False and batches.job.state != "RUNNING":
         return False
@@ -481,14 +415,32 @@ def _all_silent(batches: Batches) -> Found:
     return is_quiet and not fact.of["jumped last"](batches) and {"since": batches.with_rows[-1].at_ms}
 
 
+@fact("offsets go on")
+def _(batches: Batches) -> Holds:
+    """A source without any row goes on from offset to offset: a filter in its scan takes all, or all is empty."""
+    for each in batches.job.sources:
+        passed = [after for before, after in pairwise(each.moments) if after.offset != before.offset]
+        if len(passed) >= _ROW_OF_BATCHES and not each.last.records:
+            return {"holder": each.source, "rows": len(passed)}
+    return False
+
+
+@fact("ahead")
+def _ahead(batches: Batches) -> Holds:
+    """All newest rows are ahead of the clock."""
+    ahead = [high - each.end_ms for each, _, high in batches.timed]
+    is_one = len(ahead) >= _ROW_OF_BATCHES and min(ahead) > FAR_MS
+    return is_one and {"holder": names_of(batches.job.sources)[0], "behind": min(ahead)}
+
+
 @fact("not seen since")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     last = (batches.with_rows or batches.every)[-1]
     return not batches.job.is_looked_at and {"since": last.at_ms}
 
 
 @fact("keeps all")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     rows, removed = batches.last.state_rows, need(batches.last.removed_rows)
     marks = [mark for each in batches.every if (mark := _mark(each)) is not None]
     if not rows or removed or len(batches.changes) < _ROW_OF_BATCHES:
@@ -497,14 +449,14 @@ def _(batches: Batches) -> Found:
 
 
 @fact("join before")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """Behind a join with a range of time, an operator has to wait for as long as that range is; no metric has it."""
     joins = [title for title in batches.job.titles if "Join" in title]
     return 0 < len(joins) < len(batches.job.titles)
 
 
 @fact("frees rows")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """A delay alone lets no row go before the watermark has risen by it; rows of before the log may go earlier."""
     marks = [mark for each in batches.every if (mark := _mark(each)) is not None]
     is_early = bool(marks) and marks[-1] - marks[0] < batches.delay_ms
@@ -512,41 +464,16 @@ def _(batches: Batches) -> Found:
 
 
 @fact("unit")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     unit = unit_of(batches.newest_ms, batches.last.at_ms)
     return unit is not None and {"holder": "its rows", "in_unit": unit}
 
 
 @fact("near 1970")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     newest = batches.newest_ms
     is_one = -DAY_MS < newest < _YEARS_MS and not unit_of(newest, batches.last.at_ms)
     return is_one and {"holder": "its rows", "behind": newest}
-
-
-@fact("moves")
-def _(batches: Batches) -> Found:
-    """It is where the newest row and the delay put it."""
-    behind_ms = batches.newest_ms - need(batches.job.watermark_ms)
-    return {"behind": behind_ms, "delay": batches.delay_ms}
-
-
-fact("near")(lambda batches: bool(batches.distances) and not batches.raised)
-
-
-@fact("policy max")
-def _(batches: Batches) -> Found:
-    return need(batches.job.settings.get(POLICY)).lower() == "max"
-
-
-@fact("policy min")
-def _(batches: Batches) -> Found:
-    return need(batches.job.settings.get(POLICY)).lower() == "min"
-
-
-@fact("no-data off")
-def _(batches: Batches) -> Found:
-    return need(batches.job.settings.get(NO_DATA)).lower() == "false"
 
 
 def _planned_ms(batches: Batches) -> list[int]:
@@ -555,17 +482,27 @@ def _planned_ms(batches: Batches) -> list[int]:
     return [sum(int(n) * _UNITS_MS[unit] for n, unit in _INTERVAL.findall(text)) for text in texts]
 
 
-@fact("all declare")
-def _(batches: Batches) -> Found:
-    return len(_planned_ms(batches)) == len(batches.job.sources)
-
-
 @fact("longest delay")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     """The watermark is as far behind the newest row as the longest delay of the plan is, within a step or the limit."""
     delay_ms = max(_planned_ms(batches))
     rest_ms = abs(batches.delay_ms - delay_ms)
     return delay_ms > FAR_MS and rest_ms <= FAR_MS and {"holder": "the longest delay", "delay": delay_ms}
+
+
+@fact("kept for")
+def _kept_for(batches: Batches) -> Holds:
+    kept = need(batches.job.settings.get(KEPT)).split(", ")
+    lengths = [int(each) for each in kept if each.isdecimal()]
+    return bool(lengths) and {"length": max(lengths)}
+
+
+@fact("not due")
+def _(batches: Batches) -> Holds:
+    """The watermark has not passed the oldest row by as much as the plan keeps it."""
+    kept = _kept_for(batches)
+    oldest_ms = need(min((low for _, low, _ in batches.timed), default=None))
+    return isinstance(kept, dict) and need(batches.job.watermark_ms) - oldest_ms < kept["length"] and kept
 
 
 _INTERVAL: Final = re.compile(r"(\d+) (day|hour|minute|second)")
@@ -573,6 +510,49 @@ _UNITS_MS: Final = {"day": DAY_MS, "hour": HOUR_MS, "minute": MINUTE_MS, "second
 
 
 @fact("another column")
-def _(batches: Batches) -> Found:
+def _(batches: Batches) -> Holds:
     columns = need(batches.job.settings.get(WITHOUT_WATERMARK))
     return bool(columns) and {"holder": columns}
+
+
+def _is_set(batches: Batches, name: str, value: str) -> bool:
+    return need(batches.job.settings.get(name)).lower() == value
+
+
+_COMPARISONS: Final[Mapping[str, Callable[[Batches], Holds]]] = {
+    "of Spark": lambda _: True,
+    "short log": lambda batches: len(batches.with_rows) < 2 and not batches.changes and not _all_silent(batches),
+    # It is where the newest row and the delay put it.
+    "moves": lambda batches: {
+        "behind": batches.newest_ms - need(batches.job.watermark_ms),
+        "delay": batches.delay_ms,
+    },
+    "may have ended": lambda batches: (
+        batches.job.state is None
+        and batches.job.waits is False
+        and batches.quiet_ms >= 0
+        and {"since": batches.last.end_ms}
+    ),
+    "none yet": lambda batches: need(batches.job.reported_ms) == NONE_YET,
+    "several sources": lambda batches: len(batches.job.sources) > 1,
+    # A progress has the event times of one source.
+    "times of one": lambda batches: len(batches.job.sources) > 1,
+    "reported in order": lambda batches: len(batches.job.sources) > 1 and batches.needed_ms <= batches.delay_ms,
+    # Spark reports a watermark, 1970 at first, of each query that declares one.
+    "no times declared": lambda batches: all(each.input_watermark_ms is None for each in batches.every),
+    "near": lambda batches: bool(batches.distances) and not batches.raised and not _ahead(batches),
+    "needed more": lambda batches: (
+        batches.needed_ms > batches.delay_ms and {"delay": batches.delay_ms, "needed": batches.needed_ms}
+    ),
+    # No batch had an operator with state, so nothing waits for a watermark.
+    "needs none": lambda batches: (
+        batches.is_stateless and len(batches.with_rows) > 1 and {"rows": need(batches.last.written)}
+    ),
+    "policy max": partial(_is_set, name=POLICY, value="max"),
+    "policy min": partial(_is_set, name=POLICY, value="min"),
+    "no-data off": partial(_is_set, name=NO_DATA, value="false"),
+    "all declare": lambda batches: len(_planned_ms(batches)) == len(batches.job.sources),
+    "kept for ever": lambda batches: FOR_EVER in need(batches.job.settings.get(KEPT)).split(", "),
+}
+"""The facts that are one comparison."""
+fact.of |= _COMPARISONS

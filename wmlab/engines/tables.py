@@ -56,6 +56,7 @@ ENGINE_TABLE: Final = table(
     column("event_max_ms", LONG, "latest event time in the batch; Spark only", unit="ms", nullable=True),
     column("event_min_ms", LONG, "earliest event time in the batch; Spark only", unit="ms", nullable=True),
     column("batch", LONG, "number of the batch; Spark only", nullable=True),
+    column("offset", TEXT, "up to where the source has read, in its own words; Spark only", nullable=True),
     column("run", TEXT, "which start of the query; Spark only", nullable=True),
     column("duration_ms", LONG, "how long the batch took; Spark only", unit="ms", nullable=True),
     column("removed_rows", LONG, "rows removed from its state, counted since the log began; Spark only", nullable=True),
@@ -203,8 +204,14 @@ def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
         for title, source in zip(sources, progress["sources"], strict=True):
             totals[title] += source["numInputRows"]
             pending = (source.get("metrics") or {}).get("maxOffsetsBehindLatest")
-            read = {"records_out": totals[title], "pending_records": None if pending is None else int(pending)}
-            yield common | {"task": title, "inputs": [], "operator": title} | read
+            yield common | {
+                "task": title,
+                "inputs": [],
+                "operator": title,
+                "records_out": totals[title],
+                "pending_records": None if pending is None else int(pending),
+                "offset": str(source.get("endOffset")),
+            }
 
 
 def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str]) -> Iterator[dict[str, Any]]:

@@ -14,9 +14,21 @@ VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
     ("not running", ("failed", "cancelled", "restarting", "not running")),
     ("rows lost", ("late",)),
     ("no fault", ("needs none",)),
-    ("held", ("restarted", "stands", "newer rows", "no times", "none newer", "batch is due", "all silent")),
+    (
+        "held",
+        (
+            "restarts on",
+            "stands",
+            "no split left",
+            "newer rows",
+            "no times",
+            "none newer",
+            "batch is due",
+            "all silent",
+        ),
+    ),
     ("cannot tell", ("short log",)),
-    ("held", ("far", "grows", "distance grows", "pending")),
+    ("held", ("far", "grows", "queue grows", "distance grows", "pending")),
     ("cannot tell", ("none yet", "may stand", "jumped last", "backlog not known", "batch may be due")),
     ("no fault", ("moves",)),
 )
