@@ -25,6 +25,8 @@ WITHOUT_PARTY: Final = {
     "reader": "no reader",
 }
 """What is said for who holds a curve where no party does."""
+SERVICES: Final = ("coordinator", "metadata-store", "segment-store")
+"""What a controller needs to run a cycle."""
 
 
 def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
@@ -78,6 +80,11 @@ def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
         and each.is_on(cycle["at_ms"])
     ]
     return next(iter(apart), None)
+
+
+def of_controllers(run: Run, stream: str) -> list[Befallen]:
+    """What keeps controllers from running the cycles of a stream."""
+    return [each for each in run.states_of(stream) if each.keeps_from(*SERVICES)]
 
 
 def owner(run: Run, stream: str, at_ms: int) -> tuple[str | None, str | None]:
@@ -186,12 +193,11 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
     if cause == "controller":
         now, last = owner(run, stream, at_ms)
         party = now or last
-        state = None if party is None else state_of(run.states_of(stream), party, at_ms)
+        state = state_of(of_controllers(run, stream), party, at_ms)
         yield "holder", party
-        yield from state_facts("holder", [state], until=not run.recording.table("ownership").num_rows)
-        if state is not None and state.state == "cut off":
-            yield "cut off from", state.apart_from
-        over = [each.ended_ms for each in run.states_of(stream) if each.party == party and each.ended_ms is not None]
+        yield from state_facts("holder", [state])
+        yield from partition_facts([state])
+        over = [each.ended_ms for each in of_controllers(run, stream) if each.party == party and each.ended_ms]
         yield "holder back at", max((at for at in over if at <= at_ms), default=None) if state is None else None
     if cause == "expected":
         yield "expected until", expected_until(run, stream, at_ms)
@@ -233,7 +239,7 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     yield "next cycle", due_ms
     now, last = owner(run, stream, at_ms)
     party = now or last
-    state = None if party is None else state_of(run.states_of(stream), party, at_ms)
+    state = state_of(of_controllers(run, stream), party, at_ms)
     is_kept = cause != "deleted" and party is not None and (now is None or state is not None)
     if cause == "period" and not is_kept:
         yield "then at least", min(row["time"] for row in run.on_record(stream, at_ms).values())
@@ -265,5 +271,9 @@ def state_facts(label: str, states: Sequence[Befallen | None], *, until: bool = 
     yield f"{label} since", tuple(each and each.since_ms for each in states)
     if until:
         yield f"{label} until", tuple(each and each.until_ms for each in states)
-        apart = [name for each in states if each and each.state == "cut off" for name in each.apart_from]
-        yield "cut off from", tuple(dict.fromkeys(apart))
+        yield from partition_facts(states)
+
+
+def partition_facts(states: Sequence[Befallen | None]) -> Iterator[Fact]:
+    """From which nodes a partition separates each of some holders."""
+    yield "cut off from", tuple(", ".join(each.apart_from) or None if each else None for each in states)

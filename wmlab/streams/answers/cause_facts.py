@@ -40,7 +40,7 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
     facts = _facts(cause, _with_others(cause))
     if cause.reader is None:
         return facts, _said(facts, OF_GROUP[cause.kind], OF_GROUP_NEXT)
-    headlines = OF_READER if cause.kind in OF_READER and not _is_of_position(cause) else OF_GROUP
+    headlines = OF_GROUP if cause.follows else OF_READER
     return facts, _said(facts, headlines[cause.kind], OF_READER_NEXT)
 
 
@@ -104,16 +104,6 @@ def _facts(cause: Cause, values: Values) -> Facts:
 def _said(facts: Facts, *choices: Templates) -> tuple[str, ...]:
     chosen = (facts.first_of(templates) for templates in choices)
     return tuple(template for template in chosen if template is not None)
-
-
-def _is_of_position(cause: Cause) -> bool:
-    """Whether what holds the bound at the position holds what a reader saw: then both are the same parties."""
-    position = cause.position
-    return position is not None and (cause.kind, cause.names, cause.bound) == (
-        position.kind,
-        position.names,
-        position.bound,
-    )
 
 
 def _own(cause: Cause) -> Values:

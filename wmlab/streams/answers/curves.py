@@ -27,6 +27,7 @@ from wmlab.streams.answers.cause import (
     cause_of_group,
     cause_of_log,
     cause_of_reader,
+    due_ms_of,
 )
 from wmlab.streams.answers.history import GroupHistory, StreamTables
 from wmlab.streams.answers.run_state import Fault, RunState, RunWalk
@@ -147,7 +148,7 @@ class Curves:
 
     def spans(self, curve: Curve, *, start_ms: int, end_ms: int) -> Iterator[CauseSpan]:
         """What held the curve from `start_ms` to `end_ms` (clock), cause by cause."""
-        times = set(self._walk.times) | set(self._due_times())
+        times = set(self._walk.times) | self._overdue_from
         if curve.group is not None or curve.reader is not None:
             times |= set(self._group(curve.group or self.group_of(str(curve.reader))).times)
             times |= {row["at_ms"] for row in self.tables.windows.get(curve.reader or "", ())}
@@ -187,9 +188,11 @@ class Curves:
         gain = max(0, min(known) - cause.bound) if known and cause.bound is not None else None
         return replace(cause, by_ms=gain)
 
-    def _due_times(self) -> Iterator[int]:
-        """From when on each planned cycle is overdue, if it does not run."""
-        return (row["due_ms"] + 1 for row in self.tables.rows("cycles") if row.get("due_ms") is not None)
+    @cached_property
+    def _overdue_from(self) -> set[int]:
+        """From when on each planned cycle is overdue, if it does not run (clock, ms)."""
+        planned = (due_ms_of(self._walk.at(at_ms)) for at_ms in self._walk.times)
+        return {due_ms + 1 for due_ms in planned if due_ms is not None}
 
     def _group(self, name: str | None) -> _Group:
         names = self.tables.groups
@@ -325,9 +328,6 @@ class _Group:
             newest=newest,
             behind=behind,
             has_next=following is not None,
-            next_emitted_ms=(
-                self._watermarks[known.tracker.pending[0][0]]["emitted_ms"] if following is not None else None
-            ),
             read_up_to={segment_name(segment): self._read_at(segment, at_ms) for segment in self._read},
         )
         return self._by_map(state, at_ms) if self._map else state
@@ -379,7 +379,7 @@ class _Group:
         """The group that shares a map of times: its bound is the least of the map, of readers that have entered it."""
         index = bisect_right(self._map, at_ms, key=lambda row: int(row["at_ms"])) - 1
         if index < 0:
-            has_next = state.newest is not None
+            has_next = state.has_next or state.newest is not None
             return replace(state, lower=None, since_ms=None, behind=(), has_next=has_next, has_map=True)
         row = self._map[index]
         lower = row["lower"]
@@ -392,6 +392,7 @@ class _Group:
         behind = tuple(
             Party(name=reader, subject="reader", reader=reader, offset=0, needed=0) for reader in sorted(holding)
         )
-        has_next = state.newest is not None and (least is None or state.newest > least)
+        # An end of known time has no bound that an entry could be: there the published position counts.
+        has_next = state.has_next if state.newest is None else least is None or state.newest > least
         since_ms = None if lower is None else int(self._map[index]["at_ms"])
         return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next, has_map=True)

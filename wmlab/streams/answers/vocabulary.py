@@ -120,10 +120,12 @@ and so is that of a cycle which left no row, a period of that row after it. The 
     expected        the cause of the last cycle is the code of expected writers
     cycle failed    else
 
-`holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it.
+`holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it. A controller is
+kept from running cycles if it is down, gone, paused, without a session, or cut off from a store or the coordinator.
 
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`.
-Of a group: newest (the position has passed the cut of every watermark by then); not started (no position published);
+Of a group: newest (the position has passed the cut of every watermark by then; of a map of times whose newest watermark
+has a bound: the least entry is that); not started (no position published);
 reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
 has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
 segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
@@ -158,7 +160,7 @@ LABELS: Final = vocabulary(
     ("noted by", Kind.NAME, "the counted writers that had noted the upper bound, by name"),
     ("group", Kind.NAME, "the reader group"),
     ("reader", Kind.NAME, "the reader"),
-    ("reader state", Kind.WORD, "what has befallen the reader, or each of the group, and lasts"),
+    ("reader state", Kind.WORD, "what has befallen the reader, or each of the group that has polled, and lasts"),
     ("reader since", Kind.MOMENT, "since when"),
     ("starts at", Kind.MOMENT, "when a reader that has not polled joins, or its group begins, by the script"),
     # Who holds the curve.
@@ -191,7 +193,7 @@ LABELS: Final = vocabulary(
         "owner of the stream's bucket, or nobody, where a cycle is overdue or kept from running",
     ),
     ("controller", Kind.NAME, "owner of the bucket, or the last one, where a cycle is overdue or kept from running"),
-    ("controller state", Kind.WORD, "what has befallen that controller and lasts"),
+    ("controller state", Kind.WORD, "what keeps that controller from running cycles"),
     ("controller since", Kind.MOMENT, "since when"),
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
@@ -243,7 +245,8 @@ LABELS: Final = vocabulary(
 """All labels of answers about streams.
 
 States are those of `State` at the moment, `since` from the act of the script (or its incident), `until` by the script;
-where the recording has owners, a controller has no `until`, since another one takes over. A label with several values
+where the recording has owners, a controller has no `until`, since another one takes over. Once a stream was deleted,
+nothing has befallen anybody of it. A label with several values
 has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; one that is unknown is absent among
 them, and a label without any value is not there.
 
