@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_facts, parties_of_log, set_by, state_facts
+from tests.oracles.log_facts import (
+    WITHOUT_PARTY,
+    Fact,
+    cause_of_log,
+    delay_facts,
+    log_facts,
+    parties_of_log,
+    set_by,
+    state_facts,
+)
 from tests.oracles.positions import Keys, Reading, before_cut, followed, value_of
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import Row, Run
@@ -202,6 +211,7 @@ class Group:
             passed = next((mark for mark in marks[::-1] if mark["lower"] == value and mark["writers"]), None)
         if cause != "newest":
             yield from set_by(run, self.stream, passed, at_ms)
+            yield from delay_facts(run, self.stream, passed if passed and passed["writers"] else None, at_ms)
         yield from self.reader_facts(at_ms)
         if cause == "not started":
             yield "starts at", self.starts_at(at_ms)
@@ -332,7 +342,9 @@ class Reader:
         yield "at position", group.bound(at_ms)
         yield "newest watermark", run.lower(group.stream, at_ms)
         if cause != "newest":
-            yield from set_by(run, stream, None if saw is None else self.mark_seen(saw, marks), at_ms)
+            mark = None if saw is None else self.mark_seen(saw, marks)
+            yield from set_by(run, stream, mark, at_ms)
+            yield from delay_facts(run, stream, mark, at_ms)
         yield from state_facts("reader", [state_of(run.states_of(stream), self.name, at_ms)])
         if cause == "not started":
             yield "starts at", self.starts_at(at_ms)

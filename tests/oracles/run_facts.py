@@ -110,7 +110,7 @@ class RunCurve:
                 found |= {row[clock] for row in self.run.all_rows(table, self.stream)}
         for state in self.run.states_of(self.stream):
             found |= {at for at in (state.since_ms, state.ended_ms) if at is not None}
-        for row in self.run.recording.table("ownership").to_pylist():
+        for row in self.run.owners:
             found |= {at for at in (row["from_ms"], row["to_ms"]) if at is not None}
         for row in self.run.all_rows("cycles", self.stream):
             found |= set() if row["due_ms"] is None else {row["due_ms"] + 1}

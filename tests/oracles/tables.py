@@ -42,6 +42,8 @@ class Run:
     scenario: Scenario
     recording: StreamRecording
     _rows: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(default_factory=dict)
+    kept: dict[str, list[tuple[int, int, tuple[str, ...]]]] = field(default_factory=dict)
+    """Of each stream who kept cycles from running, once that was computed."""
     _states: dict[str, list[Befallen]] = field(default_factory=dict)
 
     @cached_property
@@ -82,6 +84,11 @@ class Run:
     def ends(self, stream: str) -> int:
         """When the run of a stream ended: with its deletion, or with the run (clock, ms)."""
         return min(self.end_ms, self.incident(stream, "delete", self.end_ms) or self.end_ms)
+
+    @cached_property
+    def owners(self) -> list[Row]:
+        """Who owned which bucket, without buckets that have no stream."""
+        return [row for row in self.recording.table("ownership").to_pylist() if row["streams"]]
 
     @cached_property
     def states(self) -> list[Befallen]:

@@ -33,9 +33,9 @@ class Party:
     A writer has the time that it last had accepted, and when it noted that (clock, ms); `open_until_ms` is when the
     open event arrives whose time that is, `clock_ms` by how much its clock is ahead (negative: behind). Cycles wait for
     it since `waited_ms`, up to `given_up_ms`. A reader has as `time` the lower bound that it saw at its last poll, and
-    `noted_ms` is when that was. A segment has the `offset` that the group has read of the `needed` bytes before the cut (None: to its end), its
-    `reader` (None: nobody), and the reader from which that one has it (`taken_from`), whose fault it has. `back_ms` is
-    when a controller or store came back from its last fault.
+    `noted_ms` is when that was. A segment has the `offset` that the group has read of the `needed` bytes before the cut
+    (None: to its end), its `reader` (None: nobody), and the reader from which that one has it (`taken_from`), whose
+    fault it has. `back_ms` is when a controller or store came back from its last fault.
     """
 
     name: str
@@ -59,19 +59,18 @@ class Party:
 class Cause:
     """What holds a curve at `at_ms`: its kind, the parties, and the value of the curve (`bound`; None: unknown).
 
-    `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. `by_ms` is
-    how much higher it would be without this cause: without the writers, at the smallest time of the others; without the
-    delay of the cycle or of the readers, at the times noted by then, accepted or not, or the newest watermark; None if
-    unknown. `earliest_ms` and `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and
-    `blocked_by` is what prevents it from running. `reason` is the recorded reason of a cycle that failed. `newest` is
-    the newest watermark of the log. `end_ms` is the planned end of the run: anything due later does not happen.
-    `sealed_ms` and `deleted_ms` are when the stream was sealed or deleted. `refused` has the outcome of the last note
-    of each writer whose last note was refused, `wrote` are the writers with an event or a note while no time is
-    accepted, and `silent` is a replayed writer that is silent.
+    `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. Where writers
+    hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `earliest_ms` and `at_least` see
+    the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running.
+    `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `end_ms` is the
+    planned end of the run: anything due later does not happen. `sealed_ms` and `deleted_ms` are when the stream was
+    sealed or deleted. `refused` has the outcome of the last note of each writer whose last note was refused, `wrote`
+    are the writers with an event or a note while no time is accepted, and `silent` is a replayed writer that is silent.
 
     Of a `group` or `reader`: `position` is the cause of the bound at the position, which is also that of what the
     reader saw if it `follows`, and `log` is that of the log; `looked_ms` is when a reader last polled, and `readers`
-    are those of the group that have.
+    are those of the group that have. `delayed` says until when (clock, ms) those kept cycles from making the next
+    watermark of the curve who no longer do.
     """
 
     kind: CauseKind
@@ -80,7 +79,7 @@ class Cause:
     since_ms: int | None = None
     set_by: tuple[Party, ...] = ()
     parties: tuple[Party, ...] = ()
-    by_ms: int | None = None
+    others_ahead_ms: int | None = None
     earliest_ms: int | None = None
     at_least: int | None = None
     next_cycle_ms: int | None = None
@@ -100,6 +99,7 @@ class Cause:
     position: Cause | None = None
     follows: bool = False
     log: Cause | None = None
+    delayed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -169,7 +169,9 @@ def cause_of_log(state: RunState) -> Cause:
         since_ms=None if bound is None else int(bound["emitted_ms"]),
         set_by=_set_by(state, state.lower),
         parties=parties,
-        by_ms=max(0, min(others) - state.lower) if others and state.lower is not None else None,
+        others_ahead_ms=(
+            max(0, min(others) - state.lower) if kind in OF_WRITERS and others and state.lower is not None else None
+        ),
         earliest_ms=_earliest_ms(state, kind, parties, blocking, due_ms),
         at_least=min(others) if kind is CauseKind.PERIOD and blocking is None and others else None,
         next_cycle_ms=due_ms,
@@ -252,11 +254,8 @@ def _store(state: RunState, fault: Fault) -> Party:
 
 def _set_by(state: RunState, lower: int | None) -> tuple[Party, ...]:
     """The writers that had noted a lower bound of the log, by its newest watermark, with what has befallen them."""
-    if lower is None:
-        return ()
-    counted: Mapping[str, int] = next(
-        (row["writers"] for row in reversed(state.watermarks) if row["lower"] == lower and row["writers"]), {}
-    )
+    place = state.place_after(lower)
+    counted: Mapping[str, int] = state.watermarks[place - 1]["writers"] if place else {}
     names = sorted(name for name, time in counted.items() if time == lower)
     return tuple(Party(name=name, subject="writer", fault=state.fault_of_writer(name)) for name in names)
 
@@ -302,8 +301,8 @@ class GroupState:
     """A reader group at a moment: the lower bound at its position, since when, and the segments before the next cut.
 
     `has_next` says that there is a watermark whose cut it has not passed. `read_up_to` is how far each segment before
-    the cut was read by then (bytes), whether published or not. `has_started`: the group has published a position. `has_map`: it has a map of
-    times, and `behind` are its readers with no entry or the least one.
+    the cut was read by then (bytes), whether published or not. `has_started`: the group has published a position.
+    `has_map`: it has a map of times, and `behind` are its readers with no entry or the least one.
     """
 
     name: str
@@ -325,7 +324,6 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
         bound=group.lower,
         since_ms=group.since_ms,
         set_by=_set_by(state, group.lower),
-        by_ms=None if group.lower is None or state.lower is None else max(0, state.lower - group.lower),
         newest=state.lower,
         end_ms=log.end_ms,
         group=group.name,
@@ -333,7 +331,7 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
         log=log,
     )
     if not group.has_next:
-        return replace(cause, parties=log.parties, by_ms=log.by_ms, earliest_ms=log.earliest_ms, at_least=log.at_least)
+        return replace(cause, parties=log.parties, earliest_ms=log.earliest_ms, at_least=log.at_least)
     if not group.has_started:
         return replace(cause, kind=CauseKind.NOT_STARTED)
     readers = _readers_that_hold(state, group)
@@ -412,8 +410,7 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     )
     if seen.lower == group.lower and not is_away(at_fault):
         return replace(cause, follows=True)
-    by_ms = None if seen.lower is None or state.lower is None else max(0, state.lower - seen.lower)
-    cause = replace(cause, by_ms=by_ms, at_least=None, earliest_ms=None)
+    cause = replace(cause, at_least=None, earliest_ms=None)
     if at_fault is not None and at_fault.fault is not None:
         return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
     store = state.faults.of_marks_segment(at_ms=state.at_ms)

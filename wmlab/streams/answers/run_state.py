@@ -228,6 +228,11 @@ class RunState:
         """The lower bound of the last watermark; None where that is an end of known time."""
         return None if self.bound is None or not self.bound["writers"] else int(self.bound["lower"])
 
+    def place_after(self, lower: int | None) -> int:
+        """The place in the log after that of the newest watermark with a lower bound; the first one for None."""
+        found = (place for place, row in enumerate(self.watermarks, 1) if row["lower"] == lower and row["writers"])
+        return max(found, default=0)
+
     @property
     def leader(self) -> str | None:
         """The controller that ought to run the cycles: the owner of the bucket, or who ran the last one; None: none."""
@@ -331,7 +336,6 @@ class RunState:
 
 _ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks", "windows")
 """The tables that make a state; rows of one ms in this order."""
-_SERVE_ALL: Final = ("controller", "store", "network")
 
 
 class RunWalk:
@@ -350,7 +354,7 @@ class RunWalk:
         ]
         # What befell a service before the stream was there stands with the other streams.
         for row in tables.recording.table("incidents").to_pylist():
-            if row["subject"] in _SERVE_ALL and row["stream"] != tables.stream:
+            if row["subject"] in ("controller", "store", "network") and row["stream"] != tables.stream:
                 rows.append((row["at_ms"], 0, "incidents", row))
         for row in owners_of(tables.recording, tables.stream):
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
@@ -364,6 +368,11 @@ class RunWalk:
     def times(self) -> list[int]:
         """The moments at which something became known (clock, ms), ascending."""
         return sorted({at_ms for at_ms, _, table, _ in self._rows if table != "windows"})
+
+    @property
+    def turns(self) -> set[int]:
+        """The moments at which a cycle ran, or may have begun or ceased to be kept from running (clock, ms)."""
+        return {at_ms for at_ms, _, table, _ in self._rows if table not in ("windows", "writer_marks")}
 
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""

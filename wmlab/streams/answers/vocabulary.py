@@ -123,6 +123,10 @@ and so is that of a cycle which left no row, a period of that row after it. The 
 `holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it. A controller is
 kept from running cycles if it is down, gone, paused, without a session, or cut off from a store or the coordinator.
 
+`delayed by` are the holders by the causes controller and store, at any moment after the watermark that gives the curve
+its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
+without those that hold the log at the moment.
+
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`.
 Of a group: newest (the position has passed the cut of every watermark by then; of a map of times whose newest watermark
 has a bound: the least entry is that); not started (no position published);
@@ -195,6 +199,12 @@ LABELS: Final = vocabulary(
     ("controller", Kind.NAME, "owner of the bucket, or the last one, where a cycle is overdue or kept from running"),
     ("controller state", Kind.WORD, "what keeps that controller from running cycles"),
     ("controller since", Kind.MOMENT, "since when"),
+    (
+        "delayed by",
+        Kind.NAME,
+        "who kept cycles from making the next watermark of the curve, and no longer does",
+    ),
+    ("delayed until", Kind.MOMENT, "until when each of them did"),
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
     ("deleted at", Kind.MOMENT, "when the stream was deleted"),
@@ -251,13 +261,14 @@ has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; 
 them, and a label without any value is not there.
 
 Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by since,
-cause, holder to next cycle and what follows it, sealed at, deleted at, run ends, and the silent writer. One about a
-group has group, at position, position since, newest watermark, set by (of the watermark at the position), cause, the
-holder and his state, the segments, seen by with saw, polled at, reader state and reader since, and log cause and log
-holder; for the cause newest all labels about the log in their place. One about a reader has reader, group, saw, saw
-first at, polled at, at position, newest watermark, set by (of the newest watermark with the value that it saw), cause,
-holder, segments, reader state, position cause and position holder, log cause and log holder; for newest all labels
-about the log in their place. A group or reader before any watermark has the labels about the log only.
+cause, holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, run ends, and the silent
+writer. One about a group has group, at position, position since, newest watermark, set by (of the watermark at the
+position), delayed by, cause, the holder and his state, the segments, seen by with saw, polled at, reader state and
+reader since, and log cause and log holder; for the cause newest all labels about the log in their place. One about a
+reader has reader, group, saw, saw first at, polled at, at position, newest watermark, set by (of the newest watermark
+with the value that it saw), delayed by, cause, holder, segments, reader state, position cause and position holder, log
+cause and log holder; for newest all labels about the log in their place. A group or reader before any watermark has the
+labels about the log only.
 """
 
 Templates = tuple[str, ...]
@@ -288,6 +299,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
 OF_LOG_NEXT: Final[Templates] = (
     "Writer {silent writer} sends nothing, but goes on noting times.",
     "The last note was refused of {refused}.",
+    "Cycles were kept from running or storing until {delayed until} by {delayed by}.",
     "At {moment} the watermark is {watermark}, made at {made at}.",
     "At {moment} there is no watermark.",
 )
