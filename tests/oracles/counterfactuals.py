@@ -6,7 +6,8 @@ bound has moved after the end of a fault, what remains of it is only that all cy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any, Final
 
 from tests.oracles.runs import ORDERS
@@ -62,18 +63,22 @@ def _named(act: Any) -> tuple[str, ...]:
     return ("controllers",) if name in ("leader", "committer", "distributor") else (name.replace("_", " "),)
 
 
-def the_only_one(scenario: Scenario, group: str | None, moments: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The moments at which the bound is higher without the faults of one party, and of no other, with its names."""
+def the_only_one(
+    scenario: Scenario, own: Oracle, groups: Iterable[str | None], moments: list[int]
+) -> Iterator[tuple[str | None, int, tuple[str, ...]]]:
+    """The moments at which a bound is higher without the faults of one party, and of no other, with its names.
+
+    The bounds are those at the positions of these groups; of None the one in the log.
+    """
     others = [(names, Oracle(changed, changed.record(progress=False))) for names, changed in without_each(scenario)]
     if not others:
         return
-    own = Oracle(scenario, scenario.record(progress=False))
     ends = {names: max(map(_end_ms, acts)) for names, acts in _faults(scenario).items()}
-    for at_ms in moments:
+    for group, at_ms in product(groups, moments):
         bound, since_ms = _bound(own, group, at_ms)
         higher = {names for names, other in others if _is_higher(_bound(other, group, at_ms)[0], bound)}
         if len(higher) == 1 and since_ms is not None and since_ms <= ends[next(iter(higher))]:
-            yield at_ms, next(iter(higher))
+            yield group, at_ms, next(iter(higher))
 
 
 def _end_ms(act: Any) -> float:

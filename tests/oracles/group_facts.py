@@ -6,8 +6,18 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_facts, parties_of_log, set_by, state_facts
+from tests.oracles.log_facts import (
+    WITHOUT_PARTY,
+    Fact,
+    cause_of_log,
+    delay_facts,
+    log_facts,
+    parties_of_log,
+    set_by,
+    state_facts,
+)
 from tests.oracles.positions import Keys, Reading, before_cut, followed, value_of
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import Row, Run
@@ -143,6 +153,8 @@ class Group:
         if self.map_steps:
             past = [lowers for step_ms, _, lowers in self.map_steps if step_ms <= at_ms]
             entries = past[-1].values() if past else ()
+            if self.run.lower(self.stream, at_ms) is None:
+                return self.following(at_ms) is None
             return bool(entries) and min(entries, key=_order) == self.run.lower(self.stream, at_ms)
         return self.following(at_ms) is None
 
@@ -199,6 +211,7 @@ class Group:
             passed = next((mark for mark in marks[::-1] if mark["lower"] == value and mark["writers"]), None)
         if cause != "newest":
             yield from set_by(run, self.stream, passed, at_ms)
+            yield from delay_facts(run, self.stream, passed if passed and passed["writers"] else None, at_ms)
         yield from self.reader_facts(at_ms)
         if cause == "not started":
             yield "starts at", self.starts_at(at_ms)
@@ -271,15 +284,8 @@ class Group:
 
 def kept_from_reading(states: list[Befallen], reader: str, at_ms: int) -> Befallen | None:
     """The crash, the leaving, the pause, or the partition from the segment store that keeps a reader from reading."""
-    return state_of(
-        [
-            each
-            for each in states
-            if each.state in _KEEPS_FROM_READING or (each.state == "cut off" and "segment-store" in each.apart_from)
-        ],
-        reader,
-        at_ms,
-    )
+    keeping = [each for each in states if each.state in (*_KEEPS_FROM_READING, "cut off")]
+    return state_of([each for each in keeping if each.keeps_from("segment-store")], reader, at_ms)
 
 
 @dataclass
@@ -336,10 +342,12 @@ class Reader:
         yield "at position", group.bound(at_ms)
         yield "newest watermark", run.lower(group.stream, at_ms)
         if cause != "newest":
-            yield from set_by(run, stream, None if saw is None else self.mark_seen(saw, marks), at_ms)
+            mark = None if saw is None else self.mark_seen(saw, marks)
+            yield from set_by(run, stream, mark, at_ms)
+            yield from delay_facts(run, stream, mark, at_ms)
         yield from state_facts("reader", [state_of(run.states_of(stream), self.name, at_ms)])
         if cause == "not started":
-            yield "starts at", group.starts_at(at_ms)
+            yield "starts at", self.starts_at(at_ms)
         if cause == "store":
             yield "holder", "marks segment"
             states = run.marks_segment(group.stream)
@@ -352,6 +360,13 @@ class Reader:
         if cause != "newest":
             yield "position cause", group.cause(at_ms)
             yield "position holder", group.parties(at_ms)
+
+    def starts_at(self, at_ms: int) -> int | None:
+        """When the script adds the reader, or else its group begins, if that is later than the moment."""
+        script: tuple[Any, ...] = tuple(self.group.run.scenario.script)
+        joins = [act.at_ms for act in script if act.kind == "add_reader" and act.reader == self.name]
+        start_ms = self.group.run.scenario.start_ms
+        return next((start_ms + join for join in joins if start_ms + join > at_ms), self.group.starts_at(at_ms))
 
     def mark_seen(self, saw: int, marks: list[Row]) -> Row | None:
         """The newest watermark with the value that the reader saw."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tests.oracles.states import Befallen, state_of
-from tests.oracles.tables import SUCCESS, Row, Run
+from tests.oracles.tables import CLOCKS, SUCCESS, Row, Run
 
 Fact = tuple[str, Any]
 WITHOUT_PARTY: Final = {
@@ -25,6 +25,10 @@ WITHOUT_PARTY: Final = {
     "reader": "no reader",
 }
 """What is said for who holds a curve where no party does."""
+SERVICES: Final = ("coordinator", "metadata-store", "segment-store")
+"""What a controller needs to run a cycle."""
+KEEPING: Final = ("controller", "store")
+"""The causes that keep cycles from running or storing, whatever writers note."""
 
 
 def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
@@ -80,9 +84,19 @@ def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
     return next(iter(apart), None)
 
 
+def of_controllers(run: Run, stream: str) -> list[Befallen]:
+    """What keeps controllers from running the cycles of a stream."""
+    return [each for each in run.states_of(stream) if each.keeps_from(*SERVICES)]
+
+
+def ownership(run: Run, stream: str) -> list[Row]:
+    """Who owned the bucket of a stream, from when until when."""
+    return [row for row in run.owners if stream.split("#")[0] in row["streams"]]
+
+
 def owner(run: Run, stream: str, at_ms: int) -> tuple[str | None, str | None]:
     """Who owns the bucket of a stream, and who did last; without that table the controller of the last cycle."""
-    rows = [row for row in run.recording.table("ownership").to_pylist() if stream.split("#")[0] in row["streams"]]
+    rows = ownership(run, stream)
     if not rows:
         cycle = run.last_cycle(stream, at_ms)
         name = None if cycle is None else cycle["controller"]
@@ -104,7 +118,45 @@ def log_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     yield from of_stream(run, stream, at_ms)
     yield from holder_facts(run, stream, at_ms, cause)
     yield from cycle_facts(run, stream, at_ms, cause)
+    yield from delay_facts(run, stream, newest[0] if newest else None, at_ms)
     yield from silent_facts(run, stream, at_ms)
+
+
+def delay_facts(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact]:
+    """Who kept cycles from making the watermark after one of the log, or the first one, and no longer does."""
+    marks = run.watermarks(stream, at_ms)
+    place = 0 if mark is None else marks.index(mark) + 1
+    since_ms = 0 if mark is None else mark["emitted_ms"]
+    until_ms = marks[place]["emitted_ms"] if place < len(marks) else at_ms
+    is_made = place < len(marks)
+    still = () if is_made or cause_of_log(run, stream, at_ms) not in KEEPING else log_holders(run, stream, at_ms)
+    found = {
+        name: min(to_ms, until_ms)
+        for from_ms, to_ms, names in kept_from_cycles(run, stream)
+        if from_ms < until_ms and to_ms > since_ms
+        for name in names
+        if name not in still
+    }
+    yield "delayed by", tuple(sorted(found))
+    yield "delayed until", tuple(found[name] for name in sorted(found))
+
+
+def kept_from_cycles(run: Run, stream: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """From when until when who kept cycles from running or storing (clock, ms), over the whole run."""
+    if stream not in run.kept:
+        changes = {run.end_ms}
+        for table in ("cycles", "watermarks", "writer_marks", "incidents"):
+            changes |= {row[CLOCKS[table]] for row in run.all_rows(table, stream)}
+        changes |= {at for row in ownership(run, stream) for at in (row["from_ms"], row["to_ms"]) if at is not None}
+        due = [next_cycle(run, stream, at) for at in changes]
+        changes |= {at + 1 for at in due if at is not None}
+        moments = sorted({each for at in changes for each in (at - 1, at)})
+        run.kept[stream] = [
+            (begin, end, log_holders(run, stream, begin))
+            for begin, end in pairwise(moments)
+            if cause_of_log(run, stream, begin) in KEEPING
+        ]
+    return run.kept[stream]
 
 
 def silent_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -186,12 +238,11 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
     if cause == "controller":
         now, last = owner(run, stream, at_ms)
         party = now or last
-        state = None if party is None else state_of(run.states_of(stream), party, at_ms)
+        state = state_of(of_controllers(run, stream), party, at_ms)
         yield "holder", party
-        yield from state_facts("holder", [state], until=not run.recording.table("ownership").num_rows)
-        if state is not None and state.state == "cut off":
-            yield "cut off from", state.apart_from
-        over = [each.ended_ms for each in run.states_of(stream) if each.party == party and each.ended_ms is not None]
+        yield from state_facts("holder", [state])
+        yield from partition_facts([state])
+        over = [each.ended_ms for each in of_controllers(run, stream) if each.party == party and each.ended_ms]
         yield "holder back at", max((at for at in over if at <= at_ms), default=None) if state is None else None
     if cause == "expected":
         yield "expected until", expected_until(run, stream, at_ms)
@@ -233,7 +284,7 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     yield "next cycle", due_ms
     now, last = owner(run, stream, at_ms)
     party = now or last
-    state = None if party is None else state_of(run.states_of(stream), party, at_ms)
+    state = state_of(of_controllers(run, stream), party, at_ms)
     is_kept = cause != "deleted" and party is not None and (now is None or state is not None)
     if cause == "period" and not is_kept:
         yield "then at least", min(row["time"] for row in run.on_record(stream, at_ms).values())
@@ -265,5 +316,9 @@ def state_facts(label: str, states: Sequence[Befallen | None], *, until: bool = 
     yield f"{label} since", tuple(each and each.since_ms for each in states)
     if until:
         yield f"{label} until", tuple(each and each.until_ms for each in states)
-        apart = [name for each in states if each and each.state == "cut off" for name in each.apart_from]
-        yield "cut off from", tuple(dict.fromkeys(apart))
+        yield from partition_facts(states)
+
+
+def partition_facts(states: Sequence[Befallen | None]) -> Iterator[Fact]:
+    """From which nodes a partition separates each of some holders."""
+    yield "cut off from", tuple(", ".join(each.apart_from) or None if each else None for each in states)

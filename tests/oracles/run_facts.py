@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.group_facts import Group, Reader
-from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders
+from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders, next_cycle
 from tests.oracles.states import Befallen, state_of
 from tests.oracles.tables import CLOCKS, SUCCESS, Run
 
@@ -110,9 +110,13 @@ class RunCurve:
                 found |= {row[clock] for row in self.run.all_rows(table, self.stream)}
         for state in self.run.states_of(self.stream):
             found |= {at for at in (state.since_ms, state.ended_ms) if at is not None}
-        for row in self.run.recording.table("ownership").to_pylist():
+        for row in self.run.owners:
             found |= {at for at in (row["from_ms"], row["to_ms"]) if at is not None}
-        found |= {row["due_ms"] + 1 for row in self.run.all_rows("cycles", self.stream) if row["due_ms"] is not None}
+        for row in self.run.all_rows("cycles", self.stream):
+            found |= set() if row["due_ms"] is None else {row["due_ms"] + 1}
+        for row in self.run.all_rows("watermarks", self.stream):
+            due_ms = next_cycle(self.run, self.stream, row["emitted_ms"])
+            found |= set() if due_ms is None else {due_ms + 1}
         return sorted(at for at in found if stop.from_ms <= at < stop.to_ms)
 
 

@@ -55,11 +55,20 @@ class Befallen:
     until_ms: int | None
     ended_ms: int | None
     stream: str
+    subject: str
     apart_from: tuple[str, ...] = ()
 
     def is_on(self, at_ms: int) -> bool:
         """Whether the party is in that state at a moment."""
         return self.since_ms <= at_ms and (self.ended_ms is None or at_ms < self.ended_ms)
+
+    def until(self, at_ms: int) -> Befallen:
+        """The same, over at a moment at the latest."""
+        return replace(self, ended_ms=at_ms if self.ended_ms is None else min(at_ms, self.ended_ms))
+
+    def keeps_from(self, *nodes: str) -> bool:
+        """Whether the party cannot use one of these nodes: a partition only if it is on the other side."""
+        return self.state != "cut off" or bool(set(nodes) & set(self.apart_from))
 
 
 def befallen(incidents: Iterable[Row], marks: Iterable[Row], restarting: Callable[[str], list[str]]) -> list[Befallen]:
@@ -88,7 +97,7 @@ def _of(row: Row) -> list[Befallen]:
     state = _BEGIN[row["kind"]]
     until_ms = row["until_ms"]
     ended_ms = until_ms if state in _BY_THEMSELVES or state == "without a session" else None
-    common = (state, row["at_ms"], until_ms, ended_ms, row["stream"])
+    common = (state, row["at_ms"], until_ms, ended_ms, row["stream"], row["subject"])
     if row["sides"]:
         one, other = row["sides"]
         return [Befallen(party, *common, tuple(other)) for party in one] + [
@@ -116,7 +125,7 @@ def _until_next_note(each: Befallen, marks: Iterable[Row]) -> Befallen:
     return replace(each, ended_ms=min(notes, default=None))
 
 
-def state_of(states: Iterable[Befallen], party: str, at_ms: int) -> Befallen | None:
+def state_of(states: Iterable[Befallen], party: str | None, at_ms: int) -> Befallen | None:
     """The strongest state of a party at a moment, of equal ones the first; None: nothing has befallen it."""
     on = [each for each in states if each.party == party and each.is_on(at_ms)]
     return min(on, key=lambda each: (ORDER.index(each.state), each.since_ms), default=None)

@@ -42,6 +42,9 @@ class Run:
     scenario: Scenario
     recording: StreamRecording
     _rows: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(default_factory=dict)
+    kept: dict[str, list[tuple[int, int, tuple[str, ...]]]] = field(default_factory=dict)
+    """Of each stream who kept cycles from running, once that was computed."""
+    _states: dict[str, list[Befallen]] = field(default_factory=dict)
 
     @cached_property
     def titles(self) -> list[str]:
@@ -83,6 +86,11 @@ class Run:
         return min(self.end_ms, self.incident(stream, "delete", self.end_ms) or self.end_ms)
 
     @cached_property
+    def owners(self) -> list[Row]:
+        """Who owned which bucket, without buckets that have no stream."""
+        return [row for row in self.recording.table("ownership").to_pylist() if row["streams"]]
+
+    @cached_property
     def states(self) -> list[Befallen]:
         """What has befallen all parties."""
         incidents = self.recording.table("incidents").to_pylist()
@@ -90,9 +98,19 @@ class Run:
         return befallen(incidents, marks, self.writers_of)
 
     def states_of(self, stream: str) -> list[Befallen]:
-        """What has befallen all parties while a stream was there."""
-        deleted_ms = self.incident(stream, "delete", self.end_ms)
-        return [each for each in self.states if deleted_ms is None or each.since_ms <= deleted_ms]
+        """What has befallen all parties until a stream was deleted: from then on nobody does anything for it.
+
+        Nor does a client of it before it was created.
+        """
+        if stream not in self._states:
+            deleted_ms = self.incident(stream, "delete", self.end_ms)
+            created_ms = min(row["created_ms"] for row in self.all_rows("segments", stream))
+            self._states[stream] = [
+                each if deleted_ms is None else each.until(deleted_ms)
+                for each in self.states
+                if each.subject not in ("writer", "reader") or each.ended_ms is None or each.ended_ms > created_ms
+            ]
+        return self._states[stream]
 
     def marks_segment(self, stream: str) -> list[Befallen]:
         """What has befallen the marks segment of a stream: its own losses, and those of its store."""

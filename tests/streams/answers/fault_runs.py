@@ -83,16 +83,14 @@ class Reruns:
     """A run and its variations, each recorded once."""
 
     scenario: Scenario
+    recording: StreamRecording
     recordings: dict[str, Curves | None]
 
     @classmethod
     def of(cls, seed: int) -> Reruns:
         """The run of a seed."""
-        return cls(scenario_of(seed), {})
-
-    def recording(self) -> StreamRecording:
-        """The run itself."""
-        return self.scenario.record(progress=False)
+        scenario = scenario_of(seed)
+        return cls(scenario, scenario.record(progress=False), {})
 
     def bound(self, changed: Scenario, curve: Curve, at_ms: int) -> int | None:
         """The value of a curve in a variation."""
@@ -119,15 +117,16 @@ class Reruns:
         scenario = self.scenario
         if cause.kind is CauseKind.NEWEST:
             return None if cause.log is None else self.without(cause.log)
-        slow = [party.name for party in cause.parties if party.subject == "writer" and not is_held_by_fault(party)]
+        slow = [
+            party.name for party in cause.parties if party.subject == "writer" and not is_held_by_fault(cause, party)
+        ]
         remaining = scenario.script
         for party in cause.parties:
             if party.name not in slow:
                 remaining = tuple(action for action in remaining if not _is_of(action, party))
         if remaining != scenario.script and not slow:
-            is_slow = any(party.was_behind for party in cause.parties if party.subject == "reader")
             fast = [replace(scenario.groups[0], publish_every_ms=100, rate_per_s=None)]
-            return scenario.replace(script=remaining, readers=fast if is_slow else scenario.groups)
+            return scenario.replace(script=remaining, readers=fast if self.was_to_read(cause) else scenario.groups)
         scenario = scenario.replace(script=remaining)
         if slow:
             others = tuple(writer for writer in scenario.writers if writer.name not in slow)
@@ -151,6 +150,13 @@ class Reruns:
             return scenario.replace(script=[])
         return None
 
+    def was_to_read(self, cause: Cause) -> bool:
+        """Whether a reader that holds a group had to read up to the next cut before its fault began."""
+        marks = self.recording.table("watermarks").to_pylist()
+        later = [row["emitted_ms"] for row in marks if cause.bound is None or row["lower"] > cause.bound]
+        faults = [party.fault for party in cause.parties if party.subject == "reader" and party.fault is not None]
+        return any(min(later, default=fault.since_ms) < fault.since_ms for fault in faults)
+
 
 def _is_of_controller(action: Any) -> bool:
     return isinstance(action, script.CrashController | script.PauseController)
@@ -166,9 +172,12 @@ def _is_of(action: Any, party: Party) -> bool:
     return party.name in named or is_general
 
 
-def is_held_by_fault(party: Party) -> bool:
-    """Whether the fault is what keeps the party back: as far as is known, nothing else did before."""
-    return party.fault is not None and not party.was_behind and party.open_until_ms is None
+def is_held_by_fault(cause: Cause, party: Party) -> bool:
+    """Whether the fault is what keeps a writer back: as far as is known, cycles did not wait for it before."""
+    waited_ms, fault = party.waited_ms, party.fault
+    was_behind = fault is not None and waited_ms is not None and waited_ms < fault.since_ms
+    is_waited_for = cause.kind is CauseKind.LAGGING and not was_behind
+    return fault is not None and is_waited_for and party.open_until_ms is None
 
 
 def is_higher(bound: int | None, than: int | None) -> bool:

@@ -39,7 +39,7 @@ def test_a_segment_that_is_not_read_yet_holds_the_reader(slow: Recording) -> Non
         ("0@0", "r-0", 19_440, 21_492),
         ("1@0", "r-1", 19_440, 20_628),
     ]
-    assert (explained.cause.kind, explained.value, explained.cause.by_ms) == (CauseKind.UNREAD, 89, 1_599)
+    assert (explained.cause.kind, explained.value, explained.cause.newest) == (CauseKind.UNREAD, 89, 1_688)
 
 
 @pytest.mark.parametrize("at_ms", [4_000, 5_000, 20_500, 30_500, 59_000])

@@ -42,7 +42,7 @@ def test_a_cause_is_one_everywhere_and_without_it_the_bound_is_higher(shard: int
     named = 0
     for seed in range(shard * RUNS, (shard + 1) * RUNS):
         runs = Reruns.of(seed)
-        recording = runs.recording()
+        recording = runs.recording
         curves = Curves(recording, "orders")
         rows = bounds_of(recording)
         chart = time_bounds(rows, recording=recording)
@@ -88,7 +88,7 @@ def test_a_cause_is_one_everywhere_and_without_it_the_bound_is_higher(shard: int
 def test_nothing_that_is_said_of_the_future_is_falsified_by_the_run(shard: int, count: Count) -> None:
     forecasts = Counter[str]()
     for seed in range(shard * RUNS, (shard + 1) * RUNS):
-        recording = Reruns.of(seed).recording()
+        recording = Reruns.of(seed).recording
         curves = Curves(recording, "orders")
         for at_ms in moments_of(seed):
             for curve in CURVES:

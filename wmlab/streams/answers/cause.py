@@ -32,11 +32,10 @@ class Party:
 
     A writer has the time that it last had accepted, and when it noted that (clock, ms); `open_until_ms` is when the
     open event arrives whose time that is, `clock_ms` by how much its clock is ahead (negative: behind). Cycles wait for
-    it since `waited_ms`, up to `given_up_ms`. `was_behind` says that it was behind before its fault began, or may have
-    been. A reader has as `time` the lower bound that it saw at its last poll, and `noted_ms` is when that was. A
-    segment has the `offset` that the group has read of the `needed` bytes before the cut (None: to its end), its
-    `reader` (None: nobody), and the reader from which that one has it (`taken_from`), whose fault it has. `back_ms` is
-    when a controller or store came back from its last fault.
+    it since `waited_ms`, up to `given_up_ms`. A reader has as `time` the lower bound that it saw at its last poll, and
+    `noted_ms` is when that was. A segment has the `offset` that the group has read of the `needed` bytes before the cut
+    (None: to its end), its `reader` (None: nobody), and the reader from which that one has it (`taken_from`), whose
+    fault it has. `back_ms` is when a controller or store came back from its last fault.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Party:
     waited_ms: int | None = None
     given_up_ms: int | None = None
     open_until_ms: int | None = None
-    was_behind: bool = False
     clock_ms: int = 0
     offset: int | None = None
     needed: int | None = None
@@ -61,18 +59,18 @@ class Party:
 class Cause:
     """What holds a curve at `at_ms`: its kind, the parties, and the value of the curve (`bound`; None: unknown).
 
-    `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. `by_ms` is
-    how much higher it would be without this cause: without the writers, at the smallest time of the others; without the
-    delay of the cycle or of the readers, at the times noted by then, accepted or not, or the newest watermark; None if
-    unknown. `earliest_ms` and `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and
-    `blocked_by` is what prevents it from running. `reason` is the recorded reason of a cycle that failed. `newest` is
-    the newest watermark of the log. `end_ms` is the planned end of the run: anything due later does not happen.
-    `sealed_ms` and `deleted_ms` are when the stream was sealed or deleted. `refused` has the outcome of the last note
-    of each writer whose last note was refused, `wrote` are the writers with an event or a note while no time is
-    accepted, and `silent` is a replayed writer that is silent.
+    `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. Where writers
+    hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `earliest_ms` and `at_least` see
+    the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running.
+    `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `end_ms` is the
+    planned end of the run: anything due later does not happen. `sealed_ms` and `deleted_ms` are when the stream was
+    sealed or deleted. `refused` has the outcome of the last note of each writer whose last note was refused, `wrote`
+    are the writers with an event or a note while no time is accepted, and `silent` is a replayed writer that is silent.
 
-    Of a `group` or `reader`: `position` is the cause of the bound at the position, and `log` that of the log;
-    `looked_ms` is when a reader last polled, and `readers` are those of the group that have.
+    Of a `group` or `reader`: `position` is the cause of the bound at the position, which is also that of what the
+    reader saw if it `follows`, and `log` is that of the log; `looked_ms` is when a reader last polled, and `readers`
+    are those of the group that have. `delayed` says until when (clock, ms) those kept cycles from making the next
+    watermark of the curve who no longer do.
     """
 
     kind: CauseKind
@@ -81,7 +79,7 @@ class Cause:
     since_ms: int | None = None
     set_by: tuple[Party, ...] = ()
     parties: tuple[Party, ...] = ()
-    by_ms: int | None = None
+    others_ahead_ms: int | None = None
     earliest_ms: int | None = None
     at_least: int | None = None
     next_cycle_ms: int | None = None
@@ -99,7 +97,9 @@ class Cause:
     looked_ms: int | None = None
     readers: tuple[Party, ...] = ()
     position: Cause | None = None
+    follows: bool = False
     log: Cause | None = None
+    delayed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def cause_of_log(state: RunState) -> Cause:
         parties = (_store(state, state.cycle_fault), *parties)
     others = [noted.time for name, noted in state.on_record.items() if kind not in OF_WRITERS or name not in writers]
     cycle, bound = state.cycle, state.bound
-    due_ms = _due_ms(state)
+    due_ms = due_ms_of(state)
     return Cause(
         kind=kind,
         at_ms=state.at_ms,
@@ -169,7 +169,9 @@ def cause_of_log(state: RunState) -> Cause:
         since_ms=None if bound is None else int(bound["emitted_ms"]),
         set_by=_set_by(state, state.lower),
         parties=parties,
-        by_ms=max(0, min(others) - state.lower) if others and state.lower is not None else None,
+        others_ahead_ms=(
+            max(0, min(others) - state.lower) if kind in OF_WRITERS and others and state.lower is not None else None
+        ),
         earliest_ms=_earliest_ms(state, kind, parties, blocking, due_ms),
         at_least=min(others) if kind is CauseKind.PERIOD and blocking is None and others else None,
         next_cycle_ms=due_ms,
@@ -208,11 +210,11 @@ def _kind_of_log(state: RunState) -> CauseKind:
 
 def is_overdue(state: RunState) -> bool:
     """Whether a cycle that was planned has not run."""
-    due_ms = _due_ms(state)
+    due_ms = due_ms_of(state)
     return due_ms is not None and due_ms < state.at_ms
 
 
-def _due_ms(state: RunState) -> int | None:
+def due_ms_of(state: RunState) -> int | None:
     """When the next cycle is due (clock, ms); None: none is planned, or it has nothing to do.
 
     One that appended its watermark and then died has left no row; the next one would have been due a period later.
@@ -237,7 +239,7 @@ def next_cycle_blocked_by(state: RunState) -> Party | None:
     is_former = state.leader is None
     if fault is None and not is_former and not is_overdue(state):
         return None
-    back_ms = state.faults.ended_ms("controller", name) if fault is None else None
+    back_ms = state.faults.ended_ms("controller", name, at_ms=state.at_ms) if fault is None else None
     if fault is not None and state.owners_known:
         # Another controller takes over, once the session has ended.
         fault = replace(fault, until_ms=None)
@@ -252,26 +254,20 @@ def _store(state: RunState, fault: Fault) -> Party:
 
 def _set_by(state: RunState, lower: int | None) -> tuple[Party, ...]:
     """The writers that had noted a lower bound of the log, by its newest watermark, with what has befallen them."""
-    if lower is None:
-        return ()
-    counted: Mapping[str, int] = next(
-        (row["writers"] for row in reversed(state.watermarks) if row["lower"] == lower), {}
-    )
+    place = state.place_after(lower)
+    counted: Mapping[str, int] = state.watermarks[place - 1]["writers"] if place else {}
     names = sorted(name for name, time in counted.items() if time == lower)
     return tuple(Party(name=name, subject="writer", fault=state.fault_of_writer(name)) for name in names)
 
 
 def _writer(state: RunState, name: str, kind: CauseKind) -> Party:
-    noted, fault, cycle = state.on_record[name], state.fault_of_writer(name), state.cycle or {}
+    noted, cycle = state.on_record[name], state.cycle or {}
     since_ms = (cycle.get("behind_since_ms") or {}).get(name) if kind is CauseKind.LAGGING else None
     timeout_ms = cycle.get("timeout_ms")
     return Party(
         name=name,
         subject="writer",
-        fault=fault,
-        # That a writer is slow or down holds the bound only once a cycle has waited for it.
-        was_behind=kind is not CauseKind.LAGGING
-        or (fault is not None and since_ms is not None and since_ms < fault.since_ms),
+        fault=state.fault_of_writer(name),
         time=noted.time,
         noted_ms=noted.noted_ms,
         waited_ms=since_ms,
@@ -304,10 +300,9 @@ def latest(moments: Iterable[int | None]) -> int | None:
 class GroupState:
     """A reader group at a moment: the lower bound at its position, since when, and the segments before the next cut.
 
-    `has_next` says that there is a watermark whose cut it has
-    not passed, emitted at `next_emitted_ms`. `read_up_to` is how far each segment before the cut was read by then
-    (bytes), whether published or not. `has_started`: the group has published a position. `has_map`: it has a map of
-    times, and `behind` are its readers with no entry or the least one.
+    `has_next` says that there is a watermark whose cut it has not passed. `read_up_to` is how far each segment before
+    the cut was read by then (bytes), whether published or not. `has_started`: the group has published a position.
+    `has_map`: it has a map of times, and `behind` are its readers with no entry or the least one.
     """
 
     name: str
@@ -318,7 +313,6 @@ class GroupState:
     has_next: bool = False
     has_started: bool = True
     has_map: bool = False
-    next_emitted_ms: int | None = None
     read_up_to: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -330,7 +324,6 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
         bound=group.lower,
         since_ms=group.since_ms,
         set_by=_set_by(state, group.lower),
-        by_ms=None if group.lower is None or state.lower is None else max(0, state.lower - group.lower),
         newest=state.lower,
         end_ms=log.end_ms,
         group=group.name,
@@ -338,7 +331,7 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
         log=log,
     )
     if not group.has_next:
-        return replace(cause, parties=log.parties, by_ms=log.by_ms, earliest_ms=log.earliest_ms, at_least=log.at_least)
+        return replace(cause, parties=log.parties, earliest_ms=log.earliest_ms, at_least=log.at_least)
     if not group.has_started:
         return replace(cause, kind=CauseKind.NOT_STARTED)
     readers = _readers_that_hold(state, group)
@@ -351,7 +344,9 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
     ):
         if parties:
             return replace(cause, kind=kind, parties=tuple(parties))
-    return replace(cause, kind=CauseKind.PUBLICATION, parties=group.behind)
+    return replace(
+        cause, kind=CauseKind.PUBLICATION, parties=tuple(_taken_over(state, party) for party in group.behind)
+    )
 
 
 def _polled(state: RunState, group: GroupState) -> tuple[Party, ...]:
@@ -383,14 +378,7 @@ def _readers_that_hold(state: RunState, group: GroupState) -> tuple[Party, ...]:
     """The owners of segments before the cut that something has befallen; of a map of times, whose times are least."""
     names = sorted({party.reader for party in group.behind if party.reader is not None})
     readers = [(name, reader_at_fault(state, name)) for name in names]
-    itself = [reader or Party(name=name, subject="reader") for name, reader in readers if reader or group.has_map]
-    since_ms = group.next_emitted_ms
-    return tuple(
-        replace(
-            reader, was_behind=reader.fault is not None and since_ms is not None and since_ms < reader.fault.since_ms
-        )
-        for reader in itself
-    )
+    return tuple(reader or Party(name=name, subject="reader") for name, reader in readers if reader or group.has_map)
 
 
 def reader_at_fault(state: RunState, name: str) -> Party | None:
@@ -408,8 +396,8 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     """What holds the lower bound that a reader saw at its last poll."""
     position, seen, at_fault = cause_of_group(state, group, log), state.seen.get(reader), reader_at_fault(state, reader)
     if seen is None:
-        itself = (Party(name=reader, subject="reader", fault=None if at_fault is None else at_fault.fault),)
-        unseen = replace(position, bound=None, since_ms=None, set_by=(), earliest_ms=None)
+        itself = (Party(name=reader, subject="reader", fault=state.faults.of("reader", reader, at_ms=state.at_ms)),)
+        unseen = replace(position, bound=None, since_ms=None, set_by=(), earliest_ms=None, readers=itself)
         return replace(unseen, kind=CauseKind.NOT_STARTED, parties=itself, reader=reader, position=position)
     cause = replace(
         position,
@@ -421,9 +409,8 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
         position=position,
     )
     if seen.lower == group.lower and not is_away(at_fault):
-        return cause
-    by_ms = None if seen.lower is None or state.lower is None else max(0, state.lower - seen.lower)
-    cause = replace(cause, by_ms=by_ms, at_least=None, earliest_ms=None)
+        return replace(cause, follows=True)
+    cause = replace(cause, at_least=None, earliest_ms=None)
     if at_fault is not None and at_fault.fault is not None:
         return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
     store = state.faults.of_marks_segment(at_ms=state.at_ms)

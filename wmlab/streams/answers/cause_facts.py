@@ -22,8 +22,6 @@ from wmlab.streams.answers.vocabulary import (
 )
 
 Values = Mapping[str, Value]
-NOBODY = "nobody"
-"""Who owns a bucket without an owner."""
 
 
 def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
@@ -40,7 +38,7 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
     facts = _facts(cause, _with_others(cause))
     if cause.reader is None:
         return facts, _said(facts, OF_GROUP[cause.kind], OF_GROUP_NEXT)
-    headlines = OF_READER if cause.kind in OF_READER and not _is_of_position(cause) else OF_GROUP
+    headlines = OF_GROUP if cause.follows else OF_READER
     return facts, _said(facts, headlines[cause.kind], OF_READER_NEXT)
 
 
@@ -71,7 +69,7 @@ def of_log(cause: Cause) -> Values:
         **_set_by(cause),
         "cause": cause.kind.value,
         **_holders(cause),
-        "others ahead by": cause.by_ms if cause.kind in (CauseKind.LAGGING, CauseKind.SLOWEST) else None,
+        "others ahead by": cause.others_ahead_ms,
         "expected until": cause.earliest_ms if cause.kind is CauseKind.EXPECTED else None,
         "also behind": _names(cause.also_behind),
         "refused": tuple(cause.refused),
@@ -81,6 +79,7 @@ def of_log(cause: Cause) -> Values:
         "then at least": cause.at_least,
         "reason": cause.reason if cause.kind is CauseKind.CYCLE_FAILED else None,
         **_blocked(cause),
+        **_delayed(cause),
         "sealed at": cause.sealed_ms,
         "deleted at": cause.deleted_ms,
         "run ends": cause.end_ms if _is_planned_later(cause) else None,
@@ -104,16 +103,6 @@ def _facts(cause: Cause, values: Values) -> Facts:
 def _said(facts: Facts, *choices: Templates) -> tuple[str, ...]:
     chosen = (facts.first_of(templates) for templates in choices)
     return tuple(template for template in chosen if template is not None)
-
-
-def _is_of_position(cause: Cause) -> bool:
-    """Whether what holds the bound at the position holds what a reader saw: then both are the same parties."""
-    position = cause.position
-    return position is not None and (cause.kind, cause.names, cause.bound) == (
-        position.kind,
-        position.names,
-        position.bound,
-    )
 
 
 def _own(cause: Cause) -> Values:
@@ -151,6 +140,7 @@ def _with_others(cause: Cause) -> Values:
     return {
         **_own(cause),
         **_set_by(cause),
+        **_delayed(cause),
         "cause": cause.kind.value,
         **_holders(cause),
         "segment": _names(segments),
@@ -193,8 +183,12 @@ def _blocked(cause: Cause) -> Values:
     blocking = cause.blocked_by
     if blocking is None:
         return {}
-    owner = NOBODY if blocking.is_former else blocking.name
+    owner = "nobody" if blocking.is_former else blocking.name
     return {"bucket owner": owner, "controller": blocking.name, **states("controller", [blocking])}
+
+
+def _delayed(cause: Cause) -> Values:
+    return {"delayed by": tuple(cause.delayed), "delayed until": tuple(cause.delayed.values())}
 
 
 def states(label: str, parties: Iterable[Party]) -> Values:

@@ -8,8 +8,8 @@ Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -27,6 +27,7 @@ from wmlab.streams.answers.cause import (
     cause_of_group,
     cause_of_log,
     cause_of_reader,
+    due_ms_of,
 )
 from wmlab.streams.answers.history import GroupHistory, StreamTables
 from wmlab.streams.answers.run_state import Fault, RunState, RunWalk
@@ -86,8 +87,10 @@ class Curves:
 
     def cause(self, curve: Curve, at_ms: int) -> Cause:
         """What holds the curve at `at_ms` (clock, ms)."""
+        kept = self._kept
         state = self._walk.at(at_ms)
         log = self._complete(cause_of_log(state), state)
+        log = replace(log, delayed=delayed(kept, state, log, len(state.watermarks)))
         if curve == LOG:
             return log
         group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
@@ -98,7 +101,7 @@ class Curves:
             cause = cause_of_reader(state, known, curve.reader, log)
         if cause.kind is CauseKind.NOT_STARTED:
             cause = replace(cause, earliest_ms=self._joins_ms(curve, at_ms))
-        return cause
+        return replace(cause, delayed=delayed(kept, state, log, state.place_after(cause.bound)))
 
     def reader_until_ms(self, reader: str) -> int | None:
         """When a reader left its group for good, or else when the run ends (clock, ms); None: that is not known."""
@@ -147,7 +150,7 @@ class Curves:
 
     def spans(self, curve: Curve, *, start_ms: int, end_ms: int) -> Iterator[CauseSpan]:
         """What held the curve from `start_ms` to `end_ms` (clock), cause by cause."""
-        times = set(self._walk.times) | set(self._due_times())
+        times = set(self._walk.times) | self._overdue_from
         if curve.group is not None or curve.reader is not None:
             times |= set(self._group(curve.group or self.group_of(str(curve.reader))).times)
             times |= {row["at_ms"] for row in self.tables.windows.get(curve.reader or "", ())}
@@ -155,41 +158,28 @@ class Curves:
         moments = [start_ms, *sorted(time for time in times if start_ms < time < end_ms), end_ms]
         for from_ms, to_ms in pairwise(moments):
             cause = self.cause(curve, from_ms)
-            for span in self._by_notes(CauseSpan(from_ms, to_ms, cause)):
-                if before is not None and _same(before.cause, span.cause):
-                    before = replace(before, to_ms=span.to_ms)
-                    continue
-                if before is not None:
-                    yield before
-                before = span
+            if before is not None and _same(before.cause, cause):
+                before = replace(before, to_ms=to_ms)
+                continue
+            if before is not None:
+                yield before
+            before = CauseSpan(from_ms, to_ms, cause)
         if before is not None and before.from_ms < before.to_ms:
             yield before
 
-    def _by_notes(self, span: CauseSpan) -> Iterator[CauseSpan]:
-        """A span in which no noted time is accepted, note by note: each can raise what the bound would be."""
-        if span.cause.kind not in NOT_OF_WRITERS:
-            yield span
-            return
-        times = self._noted.times
-        between = times[bisect_right(times, span.from_ms) : bisect_left(times, span.to_ms)]
-        names = self._walk.at(span.from_ms).on_record
-        for from_ms, to_ms in pairwise([span.from_ms, *between, span.to_ms]):
-            yield CauseSpan(from_ms, to_ms, self._without_fault(span.cause, from_ms, names))
+    @cached_property
+    def _kept(self) -> list[CauseSpan]:
+        """What kept cycles from running or storing: the causes that are no writers."""
+        changes = self._overdue_from.union(self._walk.turns)
+        times = sorted({at_ms for change in changes for at_ms in (change - 1, change)})
+        spans = (CauseSpan(begin, end, cause_of_log(self._walk.at(begin))) for begin, end in pairwise(times))
+        return [span for span in spans if span.cause.kind in NOT_OF_WRITERS]
 
     @cached_property
-    def _noted(self) -> _Noted:
-        return _Noted(self.tables.rows("writer_marks"))
-
-    def _without_fault(self, cause: Cause, at_ms: int, writers: Iterable[str]) -> Cause:
-        """A cause that keeps cycles from running or storing, with the gain of all times that were noted by then."""
-        times = [self._noted.latest(writer, at_ms) for writer in writers]
-        known = [time for time in times if time is not None]
-        gain = max(0, min(known) - cause.bound) if known and cause.bound is not None else None
-        return replace(cause, by_ms=gain)
-
-    def _due_times(self) -> Iterator[int]:
-        """From when on each planned cycle is overdue, if it does not run."""
-        return (row["due_ms"] + 1 for row in self.tables.rows("cycles") if row.get("due_ms") is not None)
+    def _overdue_from(self) -> set[int]:
+        """From when on each planned cycle is overdue, if it does not run (clock, ms)."""
+        planned = (due_ms_of(self._walk.at(at_ms)) for at_ms in self._walk.times)
+        return {due_ms + 1 for due_ms in planned if due_ms is not None}
 
     def _group(self, name: str | None) -> _Group:
         names = self.tables.groups
@@ -211,8 +201,6 @@ class Curves:
         if cause.kind is CauseKind.NO_MARK:
             wrote = {name for name, at_ms in self.written.firsts.items() if at_ms <= state.at_ms}
             return replace(cause, wrote=tuple(sorted(wrote | state.refused.keys())))
-        if cause.kind in NOT_OF_WRITERS:
-            return self._without_fault(cause, state.at_ms, state.on_record)
         if cause.kind not in OF_WRITERS:
             return cause
         return replace(cause, parties=tuple(self._writer(party, state.at_ms) for party in cause.parties))
@@ -240,31 +228,30 @@ def noted_by(watermark: TableRow) -> tuple[str, ...]:
     return tuple(name for name, time in sorted(watermark["writers"].items()) if time == watermark["upper"])
 
 
-class _Noted:
-    """The times that writers noted, whether they were accepted or not, from the rows of `writer_marks`."""
-
-    def __init__(self, marks: Iterable[TableRow]) -> None:
-        self._of_writer: dict[str, tuple[list[int], list[int]]] = {}
-        for row in sorted(marks, key=lambda row: int(row["noted_ms"])):
-            noted_ms, latest = self._of_writer.setdefault(row["writer"], ([], []))
-            noted_ms.append(row["noted_ms"])
-            latest.append(max(row["time"], latest[-1] if latest else row["time"]))
-        self.times = sorted({at_ms for noted_ms, _ in self._of_writer.values() for at_ms in noted_ms})
-
-    def latest(self, writer: str, at_ms: int) -> int | None:
-        """The latest time that a writer had noted by `at_ms` (clock, ms); None: it had noted none."""
-        noted_ms, latest = self._of_writer.get(writer, ([], []))
-        index = bisect_right(noted_ms, at_ms) - 1
-        return latest[index] if index >= 0 else None
+def delayed(kept: Iterable[CauseSpan], state: RunState, log: Cause, place: int) -> Mapping[str, int]:
+    """Until when (clock, ms) those kept cycles from making the watermark at that place of the log who no longer do."""
+    marks = state.watermarks
+    is_made = place < len(marks)
+    since_ms = marks[place - 1]["emitted_ms"] if place else 0
+    until_ms = marks[place]["emitted_ms"] if is_made else state.at_ms
+    still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
+    ends = {
+        name: min(span.to_ms, until_ms)
+        for span in kept
+        if span.from_ms < until_ms and span.to_ms > since_ms
+        for name in span.cause.who
+        if name not in still
+    }
+    return dict(sorted(ends.items()))
 
 
 def _same(before: Cause, cause: Cause) -> bool:
-    """Whether two causes of a curve are one, with the same value and the same price."""
+    """Whether two causes of a curve are one, with the same value."""
 
     def key(cause: Cause) -> tuple[object, ...]:
         log = cause.log
         inner = () if log is None else (log.kind, log.names, log.faults)
-        return cause.kind, cause.names, cause.faults, cause.bound, cause.since_ms, cause.by_ms, *inner
+        return cause.kind, cause.names, cause.faults, cause.bound, cause.since_ms, *inner
 
     return key(before) == key(cause)
 
@@ -325,9 +312,6 @@ class _Group:
             newest=newest,
             behind=behind,
             has_next=following is not None,
-            next_emitted_ms=(
-                self._watermarks[known.tracker.pending[0][0]]["emitted_ms"] if following is not None else None
-            ),
             read_up_to={segment_name(segment): self._read_at(segment, at_ms) for segment in self._read},
         )
         return self._by_map(state, at_ms) if self._map else state
@@ -379,7 +363,7 @@ class _Group:
         """The group that shares a map of times: its bound is the least of the map, of readers that have entered it."""
         index = bisect_right(self._map, at_ms, key=lambda row: int(row["at_ms"])) - 1
         if index < 0:
-            has_next = state.newest is not None
+            has_next = state.has_next or state.newest is not None
             return replace(state, lower=None, since_ms=None, behind=(), has_next=has_next, has_map=True)
         row = self._map[index]
         lower = row["lower"]
@@ -392,6 +376,7 @@ class _Group:
         behind = tuple(
             Party(name=reader, subject="reader", reader=reader, offset=0, needed=0) for reader in sorted(holding)
         )
-        has_next = state.newest is not None and (least is None or state.newest > least)
+        # An end of known time has no bound that an entry could be: there the published position counts.
+        has_next = state.has_next if state.newest is None else least is None or state.newest > least
         since_ms = None if lower is None else int(self._map[index]["at_ms"])
         return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next, has_map=True)

@@ -18,7 +18,7 @@ from wmlab.core.invariants import TableRow
 from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of
 from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.model.cycle import HeldBy
-from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
+from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE, SERVICES
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
 _BEGINS: Final[Mapping[tuple[Subject, str], State]] = {
@@ -81,7 +81,7 @@ class ActiveFaults:
     """The faults that last at a moment, by subject, party and kind; `step` takes the incidents in order."""
 
     _active: dict[tuple[Subject, str], dict[State, Fault]] = field(default_factory=dict)
-    _ended_ms: dict[tuple[Subject, str], int] = field(default_factory=dict)
+    _ended_ms: dict[str, int] = field(default_factory=dict)
     _partitions: dict[str, tuple[int, int | None, tuple[tuple[str, ...], ...]]] = field(default_factory=dict)
 
     def step(self, row: TableRow) -> None:
@@ -91,13 +91,15 @@ class ActiveFaults:
         subject, kind, party = row["subject"], str(row["kind"]), str(row["target"])
         begun, ended = _BEGINS.get((subject, kind)), _ENDS.get((subject, kind), ())
         if subject == "network":
-            self._partitions.pop(party, None)
+            for one, other in _both_ways(self._partitions.pop(party, (0, None, ()))[2]):
+                if set(other) & set(SERVICES):
+                    self._ended_ms |= dict.fromkeys(one, row["at_ms"])
             if begun is not None:
                 self._partitions[party] = row["at_ms"], row.get("until_ms"), tuple(map(tuple, row.get("sides") or ()))
             return
         of_party = self._active.setdefault((subject, party), {})
         if of_party.keys() & set(ended):
-            self._ended_ms[subject, party] = row["at_ms"]
+            self._ended_ms[party] = row["at_ms"]
         for over in (*ended, *(_WITH_THE_PROCESS if begun is State.DOWN else ())):
             of_party.pop(over, None)
         if begun is not None:
@@ -126,20 +128,28 @@ class ActiveFaults:
         unavailable = self.of("store", MARKS_SEGMENT, at_ms=at_ms)
         return unavailable or self.of("marks segment", MARKS_SEGMENT, at_ms=at_ms)
 
-    def ended_ms(self, subject: Subject, party: str) -> int | None:
-        """When the last fault of a party ended (clock, ms); None: none has."""
-        return self._ended_ms.get((subject, party))
+    def ended_ms(self, subject: Subject, party: str, *, at_ms: int) -> int | None:
+        """When the last fault of a party that kept it from working ended (clock, ms); None: none has."""
+        sessions = (fault.until_ms for fault in self._active.get((subject, party), {}).values())
+        noticed = (until_ms for until_ms in sessions if until_ms is not None and until_ms <= at_ms)
+        ended = [self._ended_ms[party]] if party in self._ended_ms else []
+        return max([*noticed, *ended], default=None)
 
     def _all_of(self, subject: Subject, party: str, at_ms: int) -> Iterator[Fault]:
         for fault in self._active.get((subject, party), {}).values():
             # A controller that has noticed the end of its session opens another one; no incident says so.
-            is_noticed = fault.kind is State.SESSION_LOST and fault.until_ms is not None and fault.until_ms < at_ms
+            is_noticed = fault.kind is State.SESSION_LOST and fault.until_ms is not None and fault.until_ms <= at_ms
             if not is_noticed:
                 yield fault
         for since_ms, until_ms, sides in self._partitions.values():
-            for side, other in (sides, sides[::-1]) if len(sides) == 2 else ():
+            for side, other in _both_ways(sides):
                 if party in side:
                     yield Fault(kind=State.CUT_OFF, party=party, since_ms=since_ms, until_ms=until_ms, apart_from=other)
+
+
+def _both_ways(sides: tuple[tuple[str, ...], ...]) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """Each side of a partition with the other one; none of what separates nobody."""
+    return (sides, sides[::-1]) if len(sides) == 2 else ()
 
 
 MARKS_SEGMENT: Final = "marks segment"
@@ -218,6 +228,11 @@ class RunState:
         """The lower bound of the last watermark; None where that is an end of known time."""
         return None if self.bound is None or not self.bound["writers"] else int(self.bound["lower"])
 
+    def place_after(self, lower: int | None) -> int:
+        """The place in the log after that of the newest watermark with a lower bound; the first one for None."""
+        found = (place for place, row in enumerate(self.watermarks, 1) if row["lower"] == lower and row["writers"])
+        return max(found, default=0)
+
     @property
     def leader(self) -> str | None:
         """The controller that ought to run the cycles: the owner of the bucket, or who ran the last one; None: none."""
@@ -258,6 +273,8 @@ class RunState:
         if (row["subject"], row["outcome"]) == ("stream", TOOK_PLACE):
             self.deleted_ms = row["at_ms"] if row["kind"] == "delete" else self.deleted_ms
             self.sealed_ms = row["at_ms"] if row["kind"] == "seal" else self.sealed_ms
+        if self.deleted_ms is not None:
+            self.faults = ActiveFaults()  # nobody does anything for this stream any more
 
     def _ownership(self, row: TableRow) -> None:
         self.owners_known, self.owner = True, row["controller"]
@@ -335,6 +352,10 @@ class RunWalk:
             if table != "ownership"
             for row in tables.rows(table)
         ]
+        # What befell a service before the stream was there stands with the other streams.
+        for row in tables.recording.table("incidents").to_pylist():
+            if row["subject"] in ("controller", "store", "network") and row["stream"] != tables.stream:
+                rows.append((row["at_ms"], 0, "incidents", row))
         for row in owners_of(tables.recording, tables.stream):
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None:
@@ -347,6 +368,11 @@ class RunWalk:
     def times(self) -> list[int]:
         """The moments at which something became known (clock, ms), ascending."""
         return sorted({at_ms for at_ms, _, table, _ in self._rows if table != "windows"})
+
+    @property
+    def turns(self) -> set[int]:
+        """The moments at which a cycle ran, or may have begun or ceased to be kept from running (clock, ms)."""
+        return {at_ms for at_ms, _, table, _ in self._rows if table not in ("windows", "writer_marks")}
 
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""

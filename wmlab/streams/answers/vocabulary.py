@@ -120,11 +120,16 @@ and so is that of a cycle which left no row, a period of that row after it. The 
     expected        the cause of the last cycle is the code of expected writers
     cycle failed    else
 
-`holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it.
+`holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it. A controller is
+kept from running cycles if it is down, gone, paused, without a session, or cut off from a store or the coordinator.
+
+`delayed by` are the holders by the causes controller and store, at any moment after the watermark that gives the curve
+its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
+without those that hold the log at the moment.
 
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`.
-Of a group: newest (the position has passed the cut of every watermark by then, or of a map of times each reader has,
-who may not have published that yet); not started (no position published);
+Of a group: newest (the position has passed the cut of every watermark by then; of a map of times whose newest watermark
+has a bound: the least entry is that, whether it is published or not); not started (no position published);
 reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
 has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
 segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
@@ -159,7 +164,7 @@ LABELS: Final = vocabulary(
     ("noted by", Kind.NAME, "the counted writers that had noted the upper bound, by name"),
     ("group", Kind.NAME, "the reader group"),
     ("reader", Kind.NAME, "the reader"),
-    ("reader state", Kind.WORD, "what has befallen the reader, or each of the group, and lasts"),
+    ("reader state", Kind.WORD, "what has befallen the reader, or each of the group that has polled, and lasts"),
     ("reader since", Kind.MOMENT, "since when"),
     ("starts at", Kind.MOMENT, "when a reader that has not polled joins, or its group begins, by the script"),
     # Who holds the curve.
@@ -192,8 +197,14 @@ LABELS: Final = vocabulary(
         "owner of the stream's bucket, or nobody, where a cycle is overdue or kept from running",
     ),
     ("controller", Kind.NAME, "owner of the bucket, or the last one, where a cycle is overdue or kept from running"),
-    ("controller state", Kind.WORD, "what has befallen that controller and lasts"),
+    ("controller state", Kind.WORD, "what keeps that controller from running cycles"),
     ("controller since", Kind.MOMENT, "since when"),
+    (
+        "delayed by",
+        Kind.NAME,
+        "who kept cycles from making the next watermark of the curve, and no longer does",
+    ),
+    ("delayed until", Kind.MOMENT, "until when each of them did"),
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
     ("deleted at", Kind.MOMENT, "when the stream was deleted"),
@@ -244,18 +255,20 @@ LABELS: Final = vocabulary(
 """All labels of answers about streams.
 
 States are those of `State` at the moment, `since` from the act of the script (or its incident), `until` by the script;
-where the recording has owners, a controller has no `until`, since another one takes over. A label with several values
+where the recording has owners, a controller has no `until`, since another one takes over. Once a stream was deleted,
+nothing has befallen anybody of it. A label with several values
 has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; one that is unknown is absent among
 them, and a label without any value is not there.
 
 Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by since,
-cause, holder to next cycle and what follows it, sealed at, deleted at, run ends, and the silent writer. One about a
-group has group, at position, position since, newest watermark, set by (of the watermark at the position), cause, the
-holder and his state, the segments, seen by with saw, polled at, reader state and reader since, and log cause and log
-holder; for the cause newest all labels about the log in their place. One about a reader has reader, group, saw, saw
-first at, polled at, at position, newest watermark, set by (of the newest watermark with the value that it saw), cause,
-holder, segments, reader state, position cause and position holder, log cause and log holder; for newest all labels
-about the log in their place. A group or reader before any watermark has the labels about the log only.
+cause, holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, run ends, and the silent
+writer. One about a group has group, at position, position since, newest watermark, set by (of the watermark at the
+position), delayed by, cause, the holder and his state, the segments, seen by with saw, polled at, reader state and
+reader since, and log cause and log holder; for the cause newest all labels about the log in their place. One about a
+reader has reader, group, saw, saw first at, polled at, at position, newest watermark, set by (of the newest watermark
+with the value that it saw), delayed by, cause, holder, segments, reader state, position cause and position holder, log
+cause and log holder; for newest all labels about the log in their place. A group or reader before any watermark has the
+labels about the log only.
 """
 
 Templates = tuple[str, ...]
@@ -286,6 +299,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
 OF_LOG_NEXT: Final[Templates] = (
     "Writer {silent writer} sends nothing, but goes on noting times.",
     "The last note was refused of {refused}.",
+    "Cycles were kept from running or storing until {delayed until} by {delayed by}.",
     "At {moment} the watermark is {watermark}, made at {made at}.",
     "At {moment} there is no watermark.",
 )

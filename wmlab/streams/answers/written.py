@@ -105,17 +105,17 @@ class Written:
     @cached_property
     def _open_events(self) -> Mapping[tuple[str, int], list[int]]:
         """When events were appended that have the time of a mark of their writer, by writer id and time."""
-        ids = {
-            part.name: writer_id
-            for writer_id, parts in self._parts.items()
-            for part in parts
-            if part.noting == EarliestOpen() and not part.automatically_note_time
-        }
+        ids: dict[str, set[str]] = {}  # a writer that was upgraded may have noted under two
+        for writer_id, parts in self._parts.items():
+            for part in parts:
+                if part.noting == EarliestOpen() and not part.automatically_note_time:
+                    ids.setdefault(part.name, set()).add(writer_id)
         times = pc.unique(recorded.of_stream(self._recording.table("writer_marks"), self._stream)["time"])
         appended_ms: dict[tuple[str, int], list[int]] = {}
         for events in self._events_by(ids):
             for row in events.filter(pc.is_in(events["event_time"], times)).to_pylist():
-                appended_ms.setdefault((ids[row["writer"]], row["event_time"]), []).append(row["append_ms"])
+                for writer_id in ids[row["writer"]]:
+                    appended_ms.setdefault((writer_id, row["event_time"]), []).append(row["append_ms"])
         return appended_ms
 
     @cached_property
