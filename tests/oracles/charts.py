@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
 
 import wmlab as wm
 from tests.oracles import heads
@@ -17,6 +18,7 @@ from tests.oracles.tables import Run
 from wmlab.core.errors import ChartError
 from wmlab.core.words import clock_words
 from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import noting
 
 Pair = tuple[str, Any, Above]
 """Which chart it is, the chart, and what has to stand above it."""
@@ -41,7 +43,8 @@ def charts_of(run: Run, seed: int) -> Iterator[Pair]:
     yield from _drawn("bucket_ownership", heads.bucket_ownership(run), lambda: wm.chart.bucket_ownership(recording))
     if recording.counts["windows"]:
         for by in ("stream", "reader"):
-            yield from _drawn(f"alignment by {by}", heads.alignment(run, by), lambda by=by: wm.chart.alignment(recording, by=by))
+            said = heads.alignment(run, by)
+            yield from _drawn(f"alignment by {by}", said, lambda by=by: wm.chart.alignment(recording, by=by))
     yield from _of_sweep(Random(f"sweep {seed}"))
 
 
@@ -66,12 +69,13 @@ def _of_bounds(run: Run, stream: str) -> Iterator[Pair]:
         for group, reader in sorted({(row["group"], row["reader"]) for row in windows})
     ]
     for table in tables:
-        frame = _frame(stream, table)
-        yield (
-            f"time_bounds of {table.reader or table.group}",
-            wm.chart.time_bounds(frame, recording=run.recording),
-            heads.time_bounds(run, stream, table),
-        )
+        name = f"time_bounds of {table.reader or table.group}"
+        drawn = wm.chart.time_bounds(_frame(stream, table), recording=run.recording)
+        yield name, drawn, heads.time_bounds(run, stream, table)
+        until_known = next((n + 1 for n, row in enumerate(table.rows) if row[1] is not None), None)
+        for begin in (replace(table, rows=table.rows[:rows]) for rows in (until_known, -1) if rows != -len(table.rows)):
+            alone = wm.chart.time_bounds(_frame(stream, begin))
+            yield f"{name}, alone", alone, heads.time_bounds(run, stream, begin, alone=True)
     for group in groups:
         yield from _drawn(
             f"reader_times of {group}",
@@ -123,9 +127,8 @@ def _of_events(run: Run, stream: str, draw: Random) -> Iterator[Pair]:
             "later": [row | {"lower": row["lower"] - later_ms} for row in marks],
             "earlier": [row | {"lower": row["lower"] + draw.choice((100, 1_500))} for row in marks],
         }
-        columns = ("stream", "seq", "lower", "upper", "emitted_ms", "writers")
-        rows = [{name: row[name] for name in columns} | {"config": name_of} for name_of, log in logs.items() for row in log]
-        yield "replay", wm.chart.replay(pd.DataFrame(rows), recording), heads.replay(run, stream, logs)
+        rows = pd.DataFrame([row | {"config": config} for config, log in logs.items() for row in log])
+        yield "replay", wm.chart.replay(rows, recording), heads.replay(run, stream, logs)
 
 
 def _of_cuts(run: Run, stream: str, moments: list[int]) -> Iterator[Pair]:
@@ -142,14 +145,18 @@ def _of_cuts(run: Run, stream: str, moments: list[int]) -> Iterator[Pair]:
 
 
 def _of_messages(run: Run, stream: str, moments: list[int]) -> Iterator[Pair]:
-    messages = run.recording.to_pandas("messages")
-    about = messages[messages["stream"] == stream]
-    for at_ms in moments if len(about) else ():
+    messages = run.recording.table("messages")
+    about = messages.filter(pc.equal(messages["stream"], stream))
+    lost = about.filter(pc.is_null(about["received_ms"]))
+    around = [(at_ms, about) for at_ms in moments] + [(at_ms, lost) for at_ms in lost["sent_ms"].to_pylist()[:1]]
+    for at_ms, table in around:
         words = f"{at_ms / 1_000:.3f}".rstrip("0").rstrip(".") + " s"
         yield from _drawn(
             f"message_diagram around {at_ms}",
-            heads.message_diagram(run, stream, at_ms, _SPAN_MS, words),
-            lambda at_ms=at_ms: wm.chart.message_diagram(about, around_ms=at_ms, span_ms=_SPAN_MS),
+            heads.message_diagram(table.to_pylist(), stream, at_ms, _SPAN_MS, words),
+            lambda at_ms=at_ms, table=table: wm.chart.message_diagram(
+                table.to_pandas(), around_ms=at_ms, span_ms=_SPAN_MS
+            ),
         )
 
 
@@ -161,3 +168,24 @@ def _of_sweep(draw: Random) -> Iterator[Pair]:
     table = pd.DataFrame(runs, columns=["timeout_ms", "lag_ms", "late_share"])
     words = {500: "500 ms", 1_500: "1.5 s", 45_000: "45 s"}
     yield "sweep", wm.chart.sweep(table, by="timeout_ms"), heads.sweep("timeout", words.__getitem__, runs)
+
+
+def partly_noted_run(seed: int) -> Scenario:
+    """Two writers note positions in one segment each, the second one later: until then a segment has none."""
+    draw = Random(f"partly noted {seed}")
+    at_ms = sorted(draw.sample(range(2_000, 11_000, 500), 6))
+    places = ["0@0", "0@0", "0@0", "1@0", "0@0", "1@0"]
+    notes = [
+        wm.script.NoteTime(at_ms=at, writer="w1", time=at, position=((place, draw.randrange(1, 50)),))
+        for at, place in zip(at_ms, places, strict=True)
+    ]
+    return Scenario(
+        f"partly noted {seed}",
+        stream=wm.Stream("orders", segments=2, cut_algorithm=draw.choice(("sound", "document", "pravega"))),
+        writers=(wm.EventWriter("w1", rate_per_s=20, noting=noting.Never()),),
+        readers=wm.ReaderGroup("readers", readers=1),
+        controllers=wm.Controllers(period_ms=1_000),
+        script=notes,
+        duration_ms=12_000,
+        seed=abs(seed),
+    )

@@ -28,11 +28,11 @@ class Above:
     """What stands above one chart."""
 
     title: str
-    templates: tuple[str, ...]
+    template: str
     facts: dict[str, Any]
 
 
-def above(title: str, facts: Mapping[str, Any], *templates: str) -> Above:
+def above(title: str, facts: Mapping[str, Any], template: str) -> Above:
     """With the facts that have a value; a tuple of one is that value."""
     found: dict[str, Any] = {}
     for label, value in facts.items():
@@ -41,7 +41,7 @@ def above(title: str, facts: Mapping[str, Any], *templates: str) -> Above:
             single = None if all(each is None for each in value) else value[0] if len(value) == 1 else value
         if single is not None:
             found[label] = single
-    return Above(title, templates, found)
+    return Above(title, template, found)
 
 
 def lengths(times: Sequence[int]) -> list[int]:
@@ -86,18 +86,22 @@ class BoundRows:
     reader: str | None = None
 
 
-def time_bounds(run: Run, stream: str, table: BoundRows) -> Above:
-    """The bounds at the position of a group, with what its readers saw, or those that one reader saw."""
+def time_bounds(run: Run, stream: str, table: BoundRows, *, alone: bool = False) -> Above:
+    """The bounds at the position of a group, with what its readers saw, or those that one reader saw.
+
+    Of the table `alone`, without the recording, nobody is known who held or saw them.
+    """
     at_ms = [row[0] for row in table.rows]
     held_for = lengths(at_ms)
     lower = [row[1] for row in table.rows]
     excess = [low - perfect for _, low, _, perfect in table.rows if low is not None and perfect is not None]
     known = [low for low in lower if low is not None]
     curve = None
-    if table.group is not None:
+    if not alone:
+        assert table.group is not None
         curve = RunCurve(run, stream, Group(run, stream, table.group), table.reader)
     seen: dict[str, list[Row]] = {}
-    if table.reader is None:
+    if table.reader is None and not alone:
         for row in run.all_rows("windows", stream):
             if row["group"] == table.group:
                 seen.setdefault(row["reader"], []).append(row)
@@ -123,15 +127,14 @@ def time_bounds(run: Run, stream: str, table: BoundRows) -> Above:
         "saw up to": tuple(
             max((row["lower"] for row in seen[name] if row["lower"] is not None), default=None) for name in readers
         ),
-        "polls with an upper bound": tuple(
-            sum(row["upper"] is not None for row in seen[name]) for name in readers
-        ),
+        "polls with an upper bound": tuple(sum(row["upper"] is not None for row in seen[name]) for name in readers),
     }
     question = f"Which time bounds does {stream} have at the position of {table.group}?"
     if table.reader is not None:
         question = f"Which time bounds of {stream} did {table.reader} see?"
     if stop is not None:
-        template = "{bound} stood still for {longest stop} from {from}, held by {held by}."
+        held = "" if alone else ", held by {held by}"
+        template = f"{{bound}} stood still for {{longest stop}} from {{from}}{held}."
     elif known:
         template = "{bound} is {last}."
     else:
@@ -154,11 +157,7 @@ def group_rows(run: Run, stream: str, group: str) -> BoundRows:
 
 def reader_rows(run: Run, stream: str, group: str, reader: str) -> BoundRows:
     """What a reader saw at its polls, until it left or the run ended."""
-    seen = [
-        row
-        for row in run.all_rows("windows", stream)
-        if (row["group"], row["reader"]) == (group, reader)
-    ]
+    seen = [row for row in run.all_rows("windows", stream) if (row["group"], row["reader"]) == (group, reader)]
     rows = [(row["at_ms"], row["lower"], row["upper"], None) for row in seen]
     end_ms = RunCurve(run, stream, Group(run, stream, group), reader).ends_ms
     if end_ms > rows[-1][0]:
@@ -220,10 +219,10 @@ def watermark_cycles(run: Run, stream: str) -> Above:
         "no cycle for": longest[0],
         "no cycle from": longest[1],
     }
-    templates = ["Cycles that emitted a watermark: {emitted} of {cycles}."]
+    template = "Cycles that emitted a watermark: {emitted} of {cycles}."
     if most is not None:
-        templates.append("{waited for most} was waited for in {waited for in} of the others.")
-    return above(f"When did the watermark cycle of {stream} emit, and why not?", facts, *templates)
+        template = template.replace(".", "; that waited for {waited for most}: {waited for in}.")
+    return above(f"When did the watermark cycle of {stream} emit, and why not?", facts, template)
 
 
 def generations(run: Run, stream: str) -> Above:
@@ -231,13 +230,12 @@ def generations(run: Run, stream: str) -> Above:
     with_generation = [
         row for row in run.all_rows("cycles", stream) if row["participating"] or row["lagging"] or row["removed"]
     ]
-    known = sorted({name for row in with_generation for name in (*row["participating"], *row["lagging"], *row["removed"])})
+    in_cycle = [{*row["participating"], *row["lagging"], *row["removed"]} for row in with_generation]
+    known = sorted(set().union(*in_cycle))
     total = Counter(name for row in with_generation for name in row["lagging"])
     stretches = []
     for name in sorted(known, key=lambda name: (-total[name], name)):
-        of_writer = [
-            row for row in with_generation if name in (*row["participating"], *row["lagging"], *row["removed"])
-        ]
+        of_writer = [row for row, names in zip(with_generation, in_cycle, strict=True) if name in names]
         for is_out, rows in groupby(of_writer, key=lambda row, name=name: name in row["lagging"]):
             if is_out:
                 stretches.append((name, [row["at_ms"] for row in rows]))
@@ -259,13 +257,12 @@ def generations(run: Run, stream: str) -> Above:
 def bucket_ownership(run: Run) -> Above:
     """How much of the owned time each controller had, and the longest gap between two owners of a bucket."""
     rows = run.recording.table("ownership").to_pylist()
-    ran = [row["at_ms"] for row in run.recording.table("cycles").to_pylist()]
     added = sum(act.kind == "add_controller" for act in run.scenario.script)
     owned = Counter({f"controller-{number}": 0 for number in range(run.scenario.controllers.count + added)})
     if not rows:
         every = {"from_ms": run.scenario.start_ms, "to_ms": run.end_ms, "controller": "controller-0"}
         rows = [every | {"bucket": bucket} for bucket in range(run.scenario.controllers.buckets)]
-    end_ms = max(ran + [row[at] for row in rows for at in ("from_ms", "to_ms") if row[at] is not None])
+    end_ms = run.end_ms
     gaps = []
     by_bucket: dict[int, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row["bucket"], row["from_ms"])):
@@ -319,6 +316,7 @@ def alignment(run: Run, by: str) -> Above | None:
     ends = [
         {"at_ms": end_ms, "lower": None, "stream": row["stream"], "reader": row["reader"]}
         for row in windows
+        if by == "stream"
         if (end_ms := run.incident(row["stream"], "delete", run.end_ms)) is not None
     ]
     curves: dict[str, dict[str, Steps]] = {}
@@ -329,7 +327,7 @@ def alignment(run: Run, by: str) -> Above | None:
     names = sorted(curves)
     times = sorted({at for of_name in curves.values() for steps in of_name.values() for at, _ in steps})
     rows = [{name: least_of(curves[name].values(), at) for name in names} for at in times]
-    behind_ms = Counter({name: 0 for name in names})
+    behind_ms = Counter(dict.fromkeys(names, 0))
     compared_ms, apart, apart_at = 0, -1, None
     for row, at, time in zip(rows, times, lengths(times), strict=True):
         known = [bound for bound in row.values() if bound is not None]
@@ -373,8 +371,10 @@ def reader_times(run: Run, stream: str, group: str) -> Above | None:
         behind = [reader for reader, passed in entries.items() if passed == least]
         if len(behind) < len(entries):
             least_ms.update(dict.fromkeys(behind, time))
-    facts: dict[str, Any] = {"least time for": known_ms}
-    template = "All readers in the map had passed the same watermark." if known_ms else "The map had no least time."
+    facts: dict[str, Any] = {"least time for": known_ms or None}
+    template = "All readers in the map had passed the same watermark, for {least time for}."
+    if not known_ms:
+        template = "The map had no least time."
     if any(least_ms.values()):
         name = max(least_ms, key=lambda name: least_ms[name])
         facts |= {"least of": name, "least for": least_ms[name]}
@@ -436,7 +436,8 @@ def lag_facts(run: Run, stream: str) -> tuple[dict[str, Any], str]:
 def lag(run: Run, stream: str) -> Above:
     """The chart of lags over the clock."""
     facts, template = lag_facts(run, stream)
-    return above(f"How far were the bounds that readers saw of {stream} behind their clocks, and apart?", facts, template)
+    title = f"How far were the bounds that readers saw of {stream} behind their clocks, and apart?"
+    return above(title, facts, template)
 
 
 def lag_distribution(run: Run, stream: str) -> Above | None:
@@ -545,13 +546,13 @@ def key_space(run: Run, stream: str) -> Above:
     )
 
 
-def message_diagram(run: Run, stream: str, around_ms: int, span_ms: int, words: str) -> Above | None:
-    """The messages that were on their way around a moment; None: there were none. `words` is the moment in words."""
+def message_diagram(about: Sequence[Row], stream: str, around_ms: int, span_ms: int, words: str) -> Above | None:
+    """Those of some messages that were on their way around a moment; None: none was. `words` is the moment in words."""
     low, high = around_ms - span_ms // 2, around_ms + span_ms - span_ms // 2
     rows = [
         row
-        for row in run.recording.table("messages").to_pylist()
-        if row["stream"] == stream and row["sent_ms"] <= high
+        for row in about
+        if row["sent_ms"] <= high
         if (row["sent_ms"] if row["received_ms"] is None else row["received_ms"]) >= low
     ]
     if not rows:
@@ -642,7 +643,8 @@ def topology(run: Run) -> str:
     """The sentence above the parties of a run."""
 
     def names(*columns: tuple[str, str]) -> int:
-        return len({row[column] for table, column in columns for row in run.recording.table(table).to_pylist()} - {None})
+        rows = ((row, column) for table, column in columns for row in run.recording.table(table).to_pylist())
+        return len({row[column] for row, column in rows} - {None})
 
     counts = {
         "Streams": names(("segments", "stream")),
