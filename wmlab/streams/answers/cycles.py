@@ -17,11 +17,10 @@ from wmlab.core.facts import Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, CauseSpan
-from wmlab.streams.answers.head_labels import head_of
+from wmlab.streams.answers.head_labels import OF_STOP, head_of
 from wmlab.streams.answers.stops import Stop
 from wmlab.streams.answers.vocabulary import CauseKind
 
-_OF_STOP: Final = ("longest stop", "at", "from", "to", "held by")
 _MISSING_AFTER: Final = 1.5
 """A mark is missing after this many of a writer's usual intervals, which is their median."""
 
@@ -69,7 +68,7 @@ def holding_writers(cause_spans: Sequence[CauseSpan]) -> list[WriterSpan]:
 def noting_head(marks: Sequence[TableRow], stop: Stop | None) -> Head:
     """The longest stop of the watermark in the log, how many marks were noted, and how many were refused."""
     refused = sum(row["outcome"] != "success" for row in marks)
-    of_stop = {} if stop is None else {label: stop.facts[label] for label in _OF_STOP}
+    of_stop = {} if stop is None else {label: stop.facts[label] for label in OF_STOP}
     values = {**of_stop, "marks": len(marks), "marks refused": refused}
     return head_of("notes", values, clock_ms=marks[0]["noted_ms"])
 

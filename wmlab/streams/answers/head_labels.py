@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from wmlab.core.facts import Facts, Head, Kind, Value, Vocabulary, vocabulary
+from wmlab.streams.answers.vocabulary import LABELS
 
-HEAD_LABELS: Final[Vocabulary] = vocabulary(
+OF_STOP: Final = ("longest stop", "at", "from", "to", "held by")
+"""The labels of a longest stop, which mean what they mean in the answer about a run."""
+HEAD_LABELS: Final[Vocabulary] = {name: LABELS[name] for name in OF_STOP} | vocabulary(
     # time bounds
     ("bound", Kind.NAME, "which lower bound is drawn: in the log, at the position of a group, or seen by a reader"),
     ("first", Kind.MOMENT, "the first known value of the lower bound"),
@@ -23,11 +26,6 @@ HEAD_LABELS: Final[Vocabulary] = vocabulary(
     ("polls with an upper bound", Kind.COUNT, "at how many of its polls each of them saw an upper bound"),
     ("above perfect for", Kind.LENGTH, "for how long the lower bound was above the perfect watermark"),
     ("above perfect by", Kind.LENGTH, "by how much it was at most"),
-    ("longest stop", Kind.LENGTH, "longest time in which that curve kept one known value"),
-    ("at", Kind.MOMENT, "the value that the curve kept"),
-    ("from", Kind.MOMENT, "when that stop began"),
-    ("to", Kind.MOMENT, "when it ended, or the run"),
-    ("held by", Kind.NAME, "who held the curve for longest in that stop, or what, where no party did"),
     # notes, cycles and generations
     ("marks", Kind.COUNT, "how many times were noted"),
     ("marks refused", Kind.COUNT, "how many of them a controller did not accept"),
