@@ -313,6 +313,12 @@ def test_a_click_on_a_stall_shows_what_explain_says_and_a_comparison_follows_the
     page.locator(ANSWER, has_text="The watermark").wait_for()
     words = page.evaluate(f"{CONTENT}.model.toJSON().cells[2].outputs[0].text").split()
     assert status.inner_text().split()[:8] == words[:8]
+    folded = status.locator("details")
+    assert not folded.locator("table").is_visible()
+    folded.locator("summary").click()
+    assert folded.locator("tr", has_text="holder").first.is_visible()
+    page.mouse.click(box["x"] + box["width"] * 20 / 29, box["y"] + box["height"] / 2)
+    status.locator("tr", has_text="20.0 s").first.wait_for(state="visible")
     paper = page.locator(".wmlab-page svg > rect").first.evaluate("e => getComputedStyle(e).fill")
     assert paper == scrubber.rgb(ROLES["paper"].dark)
 

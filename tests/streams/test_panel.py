@@ -455,12 +455,12 @@ def test_a_click_on_the_picture_answers_of_the_curve_that_is_drawn(shown: Scenar
     paused = script.PauseReader(at_ms=20_000, reader="readers-0", for_ms=15_000)
     shown.write(FIRST_BOUNDS.replace(script=[paused]).to_yaml())
     shown._clicked.clicked = 30.0
-    assert shown._clicked.sentence == str(shown.recording.explain(30_000, reader="readers-0"))
+    assert shown._clicked.sentence == shown.recording.explain(30_000, reader="readers-0").sentence
     assert "held by" in shown.svg
     shown.picture("who held the bound")
     assert shown._clicked.sentence.startswith("Click on the chart")
     shown._clicked.clicked = 30.0
-    assert shown._clicked.sentence == str(shown.recording.explain(30_000))
+    assert shown._clicked.sentence == shown.recording.explain(30_000).sentence
 
 
 def test_a_notebook_keeps_a_picture_and_words_of_it(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:

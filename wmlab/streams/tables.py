@@ -44,7 +44,6 @@ Sides = tuple[tuple[str, ...], tuple[str, ...]]
 TOOK_PLACE: Final[IncidentOutcome] = "done"
 NOBODY_THERE: Final[IncidentOutcome] = "nobody there"
 NO_EFFECT: Final[IncidentOutcome] = "no effect"
-NEVER_CAME: Final[IncidentOutcome] = NEVER_HAPPENED
 
 _STREAM = column("stream", TEXT, "the stream's name")
 _NO_SEQ: Final = "null: none did, or not known"

@@ -12,7 +12,9 @@ from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.clicked import AnsweringChart, ClickedMoment
 from wmlab.core.errors import ChartError, RecordingError
+from wmlab.core.facts import Facts, Head
 from wmlab.streams.answers.explain import explain
+from wmlab.streams.answers.head_labels import HEAD_LABELS
 from wmlab.streams.charts import time_bounds
 
 BOUNDS = frame([0, 1_000, None]).assign(stream="orders")
@@ -25,10 +27,15 @@ BOUNDS = frame([0, 1_000, None]).assign(stream="orders")
 )
 def test_a_click_is_a_moment_in_the_unit_of_the_axis(times: list[int], clicked: float, at_ms: int) -> None:
     asked: list[int] = []
-    moment = ClickedMoment(lambda at_ms: f"{asked.append(at_ms)}", time_axis("clock", times))
+    said = Head(facts=Facts(HEAD_LABELS, {"marks": 3}), templates=("Marks: {marks} < 4.",))
+    moment = ClickedMoment(lambda at_ms: asked.append(at_ms) or said, time_axis("clock", times))
     assert moment.sentence == repr(moment) == "Click on the chart: what held the lower bound at that moment?"
+    assert moment.shown == f"<p>{moment.sentence}</p>"
     moment.clicked = clicked
     assert asked == [at_ms]
+    assert moment.sentence == "Marks: 3 < 4."
+    assert moment.shown == said._repr_html_()
+    assert moment.shown.startswith("<p>Marks: 3 &lt; 4.</p><details><summary>Facts</summary>")
 
 
 def test_a_click_on_the_bounds_gives_what_explain_says() -> None:
@@ -37,7 +44,8 @@ def test_a_click_on_the_bounds_gives_what_explain_says() -> None:
     assert isinstance(chart, AnsweringChart)
     moment = ClickedMoment(chart.answer, time_axis("clock", [0, 9_000]))
     moment.clicked = 7.5
-    assert moment.sentence == str(explain(run, at_ms=7_500, stream="orders"))
+    answer = explain(run, at_ms=7_500, stream="orders")
+    assert (moment.sentence, moment.shown) == (answer.sentence, answer._repr_html_())
     with pytest.raises(RecordingError, match="no stream 'sales'"):
         time_bounds(BOUNDS.assign(stream="sales"), recording=run)
 

@@ -102,7 +102,7 @@ def test_activity_tells_idle_and_ended_inputs(run: Recording) -> None:
 def test_a_click_on_coalescing_asks_about_the_curve_that_is_drawn(run: Recording) -> None:
     chart = charts.coalescing(run, vertex="both")
     assert isinstance(chart, AnsweringChart)
-    assert chart.answer(200) == run.explain(200, vertex="both", key=0, instance=0).sentence
+    assert chart.answer(200) == run.explain(200, vertex="both", key=0, instance=0)
 
 
 def test_whether_state_stays_bounded_is_answered_without_a_forecast() -> None:

@@ -19,7 +19,7 @@ RUN = table(("no noted time", "no mark", 1_005), ("w1", "slowest", 45_900), ("w2
 
 
 def test_the_sentence_names_who_held_longest() -> None:
-    assert repr(holders(RUN)) == "The lower bound of orders was held longest by w1 (slowest), for 45.9 s."
+    assert repr(holders(RUN)) == "The watermark in the log of orders was held longest by w1 (slowest), for 45.9 s."
 
 
 def test_bars_stand_in_order_of_time() -> None:

@@ -49,7 +49,8 @@ def test_it_is_a_question_a_sentence_and_a_picture() -> None:
     check_chart(chart)
     assert chart == wm.chart.moment(everything(), "14 s") == drawn(14_000)
     assert chart.scene.title == "What was written, noted and read of orders at 14.0 s?"
-    assert chart.sentence == everything().explain(14_000, group="billing").sentence
+    answer = everything().explain(14_000, group="billing")
+    assert (chart.sentence, dict(chart.facts)) == (answer.headline, dict(answer.facts))
 
 
 @settings(max_examples=30)

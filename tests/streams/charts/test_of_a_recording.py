@@ -125,7 +125,7 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
         ),
         (
             view.watermark_cycles,
-            "Cycles that emitted a watermark: 2 of 4. w2 was waited for in 2 of the others.",
+            "Cycles that emitted a watermark: 2 of 4; that waited for w2: 2.",
             {
                 "emitted": [(2_500, 0), (5_000, 0)],
                 "held": [(7_000, 0), (8_000, 0)],
@@ -227,7 +227,7 @@ def test_the_writer_that_most_cycles_waited_for_is_named(
     cycles = [*emitted, *(held[0] | {"at_ms": 9_000 + n, "lagging": names} for n, names in enumerate(lagging))]
     chart = view.watermark_cycles(recording(cycles=cycles))
     assert (chart.facts.get("waited for most"), chart.facts.get("waited for in")) == (writer, number)
-    assert chart.sentence.startswith(f"Cycles that emitted a watermark: 2 of {len(cycles)}.")
+    assert chart.sentence.startswith(f"Cycles that emitted a watermark: 2 of {len(cycles)}")
     assert (chart.facts["no cycle for"], chart.facts["no cycle from"]) == (4_000, 5_000)
 
 

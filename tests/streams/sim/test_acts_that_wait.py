@@ -7,8 +7,9 @@ from typing import Any, get_args
 import pytest
 
 import wmlab as wm
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.streams.scenario.script import CommitPoint, ControllerPoint
-from wmlab.streams.tables import NEVER_CAME, TOOK_PLACE
+from wmlab.streams.tables import TOOK_PLACE
 
 END_MS = 6_000
 
@@ -30,7 +31,7 @@ def recorded(*script: Any, transactional: bool = False) -> Any:
 
 def in_vain(run: Any) -> list[tuple[int, str, str]]:
     rows = run.table("incidents").to_pylist()
-    return [(row["at_ms"], row["kind"], row["detail"]) for row in rows if row["outcome"] == NEVER_CAME]
+    return [(row["at_ms"], row["kind"], row["detail"]) for row in rows if row["outcome"] == NEVER_HAPPENED]
 
 
 @pytest.mark.parametrize("point", ["between_seals", "before_leave", "after_merge"])

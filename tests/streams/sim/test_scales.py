@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.streams.sim.worlds import run, scenario
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.simulation import Uniform
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import parse_segment
@@ -12,7 +13,6 @@ from wmlab.streams.positions import read_sides
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.tables import NEVER_CAME
 
 ZERO, ONE, TWO, THREE = map(parse_segment, ("0@0", "1@0", "2@1", "3@1"))
 DOCUMENT = {"seal": ["0@0", "1@0"], "into": ["0..3/5", "3/5..1"]}
@@ -186,7 +186,7 @@ def test_a_scale_that_waited_for_a_segment_that_was_never_made_or_for_a_deleted_
         "seed": 355,
     }
     incidents = scenario(**given).record(progress=False).table("incidents").to_pylist()
-    never = [(row["at_ms"], row["target"], row["detail"]) for row in incidents if row["outcome"] == NEVER_CAME]
+    never = [(row["at_ms"], row["target"], row["detail"]) for row in incidents if row["outcome"] == NEVER_HAPPENED]
     waits = "was to begin when no commit was in work"
     assert (1_406, "13@0", f"the scale of 13@0 {waits}, but 13@0 of s is not open then") in never
     assert [target for _, target, _ in never] == ["2@0", "13@0"]

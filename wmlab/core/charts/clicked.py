@@ -1,4 +1,4 @@
-"""A chart that answers a click while a kernel runs: the sentence for the moment is above the picture.
+"""A chart that answers a click while a kernel runs: what there is to say of the moment is above the picture.
 
 The picture is the same as without: a notebook that is executed to be stored or tested has no widget, and a page
 without a kernel shows the picture alone.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import anywidget
 import traitlets
 from IPython.display import display
 
+from wmlab.core.answers import Answer
 from wmlab.core.charts.axis import AnyAxis, Axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import WmlabError
@@ -33,9 +35,9 @@ def script() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AnsweringChart(Chart):
-    """A chart over a clock; `answer` says in words what there is to say of a moment (ms)."""
+    """A chart over a clock; `answer` gives what there is to say of a moment (ms)."""
 
-    answer: Callable[[int], str]
+    answer: Callable[[int], Answer]
 
     def _ipython_display_(self) -> None:
         """Question and answer, what a click asks if a person looks on, and the picture."""
@@ -48,21 +50,27 @@ class AnsweringChart(Chart):
 
 
 class ClickedMoment(anywidget.AnyWidget):
-    """The sentence for the moment that was clicked on in the chart below; `clicked` is where the x axis has it."""
+    """The answer for the moment that was clicked on in the chart below; `clicked` is where the x axis has it.
+
+    `sentence` is the answer in text; `shown` is what a page has, with the facts folded beneath.
+    """
 
     _esm = script()
 
     clicked = traitlets.Float(allow_none=True, default_value=None).tag(sync=True)
-    sentence = traitlets.Unicode(_INVITATION).tag(sync=True)
+    shown = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, answer: Callable[[int], str], across: AnyAxis) -> None:
-        self._answer, self._across = answer, across
+    def __init__(self, answer: Callable[[int], Answer], across: AnyAxis) -> None:
         super().__init__()
+        self.ask(answer, across)
 
-    def ask(self, answer: Callable[[int], str], across: AnyAxis) -> None:
+    def ask(self, answer: Callable[[int], Answer], across: AnyAxis) -> None:
         """Stand at another chart: the same widget for another picture in the same place."""
-        self._answer, self._across = answer, across
-        self.clicked, self.sentence = None, _INVITATION
+        self._answer, self._across, self.clicked = answer, across, None
+        self._say(_INVITATION)
+
+    def _say(self, sentence: str, html: str = "") -> None:
+        self.sentence, self.shown = sentence, html or f"<p>{escape(sentence)}</p>"
 
     @traitlets.observe("clicked")
     def _answer_click(self, change: dict[str, Any]) -> None:
@@ -71,9 +79,10 @@ class ClickedMoment(anywidget.AnyWidget):
             return
         unit_ms = across.unit.ms if isinstance(across, Axis) and not across.instants else 1
         try:
-            self.sentence = self._answer(round(clicked * unit_ms))
+            answer = self._answer(round(clicked * unit_ms))
+            self._say(answer.sentence, answer._repr_html_())
         except WmlabError as refused:
-            self.sentence = str(refused)
+            self._say(str(refused))
 
     def __repr__(self) -> str:
         return self.sentence

@@ -110,6 +110,12 @@ def constant_spans(at_ms: Sequence[int], values: Sequence[Value]) -> list[Consta
     ]
 
 
+def longest_known(at_ms: Sequence[int], values: Sequence[Value]) -> ConstantSpan | None:
+    """The first of the longest stretches of one known value; None if there is none that lasts."""
+    known = (span for span in constant_spans(at_ms, values) if span.value is not None and span.length_ms > 0)
+    return max(known, key=lambda span: span.length_ms, default=None)
+
+
 def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value]) -> tuple[list[int], list[Value]]:
     """Clock minus bound as a line through points: it grows while the bound stands still, and jumps as it rises."""
     xs: list[int] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Final, Literal
 
+from wmlab.core.answers import Answer
 from wmlab.core.charts.axis import Numbers, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, drawn_words, one_stream
 from wmlab.core.charts.clicked import AnsweringChart
@@ -238,8 +239,8 @@ def coalescing(
         ],
     )
 
-    def answer(at_ms: int) -> str:
-        return explain(recording, at_ms, vertex=level.vertex, key=chosen, instance=level.instance).sentence
+    def answer(at_ms: int) -> Answer:
+        return explain(recording, at_ms, vertex=level.vertex, key=chosen, instance=level.instance)
 
     return AnsweringChart(
         sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene, answer=answer

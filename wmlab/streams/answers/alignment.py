@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
-from wmlab.core.facts import Facts, Head, Value as FactValue
+from wmlab.core.facts import Head, Value as FactValue
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import head_of
 from wmlab.streams.answers.history import StreamTables
 from wmlab.streams.answers.step_curves import lengths_ms
 
@@ -81,12 +81,10 @@ class Alignment:
         widest = max(ends, key=lambda row: ends[row][1] - ends[row][0])
         apart_ms = ends[widest][1] - ends[widest][0]
         values: dict[str, FactValue] = {"compared for": sum(lengths[row] for row in ends), "apart at most": apart_ms}
-        template = "The bounds were never apart."
         if apart_ms:
             name = max(behind_ms, key=lambda each: behind_ms[each])
             values |= {"behind": name, "behind for": behind_ms[name], "apart most at": self.at_ms[widest]}
-            template = "{behind} was behind for {behind for}, and the bounds were {apart at most} apart at most."
-        return Head(facts=Facts(HEAD_LABELS, values, clock_ms=self.at_ms[0]), templates=(template,))
+        return head_of("alignment", values, clock_ms=self.at_ms[0])
 
 
 def smallest_of(curves: Sequence[BoundCurve]) -> BoundCurve:
@@ -127,20 +125,22 @@ GroupSegments = tuple[int, Mapping[int, TableRow]]
 
 
 class TimesOfReaders(NamedTuple):
-    """The map after an update, and the least time: of every reader that has segments; None: it has passed nothing.
-
-    There is no least one while a reader in the map has passed nothing, or nobody is in it.
-    """
+    """The map after an update: the time of every reader that has segments; None: it has passed nothing."""
 
     at_ms: int
     entries: Mapping[str, Value]
-    least: Value
+
+    @property
+    def least(self) -> Value:
+        """The least time; None while a reader in the map has passed nothing, or nobody is in it."""
+        known = [time for time in self.entries.values() if time is not None]
+        return min(known, default=None) if len(known) == len(self.entries) else None
 
 
 def recorded_maps(recording: Recording, stream: str, group: str) -> list[TimesOfReaders]:
     """The group's own map after each update of its state; empty when it shares none, or no table has it."""
     maps = StreamTables(recording, stream).of_group(group).maps
-    return [TimesOfReaders(row["at_ms"], dict(row["lowers"]), row["lower"]) for row in maps]
+    return [TimesOfReaders(row["at_ms"], dict(row["lowers"])) for row in maps]
 
 
 def stretches_of(reader: str, states: Sequence[GroupSegments]) -> Iterator[tuple[int, int, list[int]]]:
@@ -158,15 +158,13 @@ def map_head(rows: Sequence[TimesOfReaders]) -> Head:
     """Whose time was the least one in the map of a group for how long, while another one was larger."""
     least_ms: dict[str, int] = {}
     known_ms = 0
-    for (_, entries, time), length in zip(rows, lengths_ms([row.at_ms for row in rows]), strict=True):
-        behind = [reader for reader, passed in entries.items() if passed == time]
+    for row, length in zip(rows, lengths_ms([row.at_ms for row in rows]), strict=True):
+        time, behind = row.least, [reader for reader, passed in row.entries.items() if passed == row.least]
         known_ms += 0 if time is None else length
-        if time is not None and len(behind) < len(entries):
+        if time is not None and len(behind) < len(row.entries):
             least_ms.update({reader: least_ms.get(reader, 0) + length for reader in behind})
-    values: dict[str, FactValue] = {"least time for": known_ms}
-    template = "All readers in the map had passed the same watermark." if known_ms else "The map had no least time."
+    values: dict[str, FactValue] = {"least time for": known_ms or None}
     if any(least_ms.values()):  # else readers were behind each other for no time
         reader = max(least_ms, key=lambda name: least_ms[name])
         values |= {"least of": reader, "least for": least_ms[reader]}
-        template = "The least time in the map was that of {least of} for {least for}."
-    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
+    return head_of("map", values)

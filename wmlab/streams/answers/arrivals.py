@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.facts import Facts, Head
+from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import head_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +52,7 @@ class Delays:
 def arrival_head(delays: Delays) -> Head:
     """How long events took from their time to their arrival."""
     values = {"events": delays.count, "median delay": delays.median_ms, "longest delay": delays.largest_ms}
-    template = "Half of the events arrived within {median delay} of their time, the slowest after {longest delay}."
-    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
+    return head_of("arrivals", values)
 
 
 def extremes(parts: Iterable[pa.Table]) -> list[TableRow]:

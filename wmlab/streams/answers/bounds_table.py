@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wmlab.core.charts.chart import incident_words
-from wmlab.core.charts.scene import ConstantSpan, Value, constant_spans, minus
-from wmlab.core.facts import Facts, Head, Value as FactValue
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.core.charts.scene import ConstantSpan, Value, longest_known, minus
+from wmlab.core.facts import Head, Value as FactValue
+from wmlab.streams.answers.head_labels import head_of
 from wmlab.streams.answers.lag import SeenWindows
 from wmlab.streams.answers.step_curves import lengths_ms, time_of
 
@@ -75,12 +75,6 @@ class BoundsTable:
         """The perfect watermark, unknown throughout if there is no such column."""
         return self.perfect_watermark or [None] * len(self.at_ms)
 
-    @property
-    def longest_stop(self) -> ConstantSpan | None:
-        """The longest time in which the lower bound kept one known value; None if it never did for any time."""
-        known = (span for span in constant_spans(self.at_ms, self.lower) if span.value is not None and span.length_ms)
-        return max(known, key=lambda span: span.length_ms, default=None)
-
     def until(self, end_ms: int) -> BoundsTable:
         """The table with the bounds of its last row until `end_ms` (clock), where it ends before."""
         if self.at_ms[-1] >= end_ms:
@@ -122,18 +116,13 @@ def bounds_head(table: BoundsTable, held: HeldBy = lambda *_: ()) -> Head:
         "upper bound for": time_of(lengths, [value is not None for value in table.upper]),
         "above perfect for": time_of(lengths, table.is_above) if above else None,
         "above perfect by": max([0, *above]) if above else None,
-        **_stop_facts(table.longest_stop, held),
+        **_stop_facts(longest_known(table.at_ms, table.lower), held),
         "seen by": tuple(table.seen),
         "polls": tuple(len(at_ms) for at_ms, _, _ in table.seen.values()),
         "saw up to": tuple(max(_known(lower), default=None) for _, lower, _ in table.seen.values()),
         "polls with an upper bound": tuple(len(_known(upper)) for _, _, upper in table.seen.values()),
     }
-    facts = Facts(HEAD_LABELS, values, clock_ms=table.at_ms[0])
-    if "held by" in facts:
-        return Head(facts=facts, templates=("{bound} stood still for {longest stop} from {from}, held by {held by}.",))
-    if "longest stop" in facts:
-        return Head(facts=facts, templates=("{bound} stood still for {longest stop} from {from}.",))
-    return Head(facts=facts, templates=("{bound} is {last}." if known else "{bound} is unknown all the time.",))
+    return head_of("time bounds", values, clock_ms=table.at_ms[0])
 
 
 def _stop_facts(stop: ConstantSpan | None, held: HeldBy) -> Mapping[str, FactValue]:

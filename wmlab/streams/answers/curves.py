@@ -39,6 +39,7 @@ from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import Followed, compare_with_cut
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.tables import TOOK_PLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +105,15 @@ class Curves:
         return replace(cause, delayed=delayed(kept, state, log, state.place_after(cause.bound)))
 
     def reader_until_ms(self, reader: str) -> int | None:
-        """When a reader left its group for good, or else when the run ends (clock, ms); None: that is not known."""
+        """When a reader left its group for good, its stream was deleted, or the run ends (clock, ms).
+
+        None: that is not known.
+        """
         rows = self.tables.rows("incidents")
-        moves = [row for row in rows if row["subject"] == "reader" and row["target"] == reader]
-        left = [row for row in moves if row["kind"] in ("join", "leave")]
-        return int(left[-1]["at_ms"]) if left and left[-1]["kind"] == "leave" else self._end_ms
+        moves = [row for row in rows if row["target"] == reader and row["kind"] in ("join", "leave")]
+        left = [row for row in moves[-1:] if row["kind"] == "leave"]
+        deleted = [row for row in rows if row["kind"] == "delete" and row["outcome"] == TOOK_PLACE]
+        return min((int(row["at_ms"]) for row in (*left, *deleted)), default=self._end_ms)
 
     def at_position(self, group: str) -> tuple[list[int], list[int | None]]:
         """The lower bounds at the position of a group (event time, ms; None: unknown), each from its moment on."""

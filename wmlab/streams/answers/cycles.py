@@ -13,15 +13,14 @@ from itertools import chain, groupby, pairwise, zip_longest
 from statistics import median
 from typing import Final, NamedTuple
 
-from wmlab.core.facts import Facts, Head, Value
+from wmlab.core.facts import Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, CauseSpan
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import OF_STOP, head_of
 from wmlab.streams.answers.stops import Stop
 from wmlab.streams.answers.vocabulary import CauseKind
 
-_OF_STOP: Final = ("longest stop", "at", "from", "to", "held by")
 _MISSING_AFTER: Final = 1.5
 """A mark is missing after this many of a writer's usual intervals, which is their median."""
 
@@ -69,11 +68,9 @@ def holding_writers(cause_spans: Sequence[CauseSpan]) -> list[WriterSpan]:
 def noting_head(marks: Sequence[TableRow], stop: Stop | None) -> Head:
     """The longest stop of the watermark in the log, how many marks were noted, and how many were refused."""
     refused = sum(row["outcome"] != "success" for row in marks)
-    of_stop = {} if stop is None else {label: stop.facts[label] for label in _OF_STOP}
+    of_stop = {} if stop is None else {label: stop.facts[label] for label in OF_STOP}
     values = {**of_stop, "marks": len(marks), "marks refused": refused}
-    facts = Facts(HEAD_LABELS, values, clock_ms=marks[0]["noted_ms"])
-    stood = "The watermark in the log stood still for {longest stop}, held by {held by}."
-    return Head(facts=facts, templates=(stood if "longest stop" in facts else "There is no watermark in the log.",))
+    return head_of("notes", values, clock_ms=marks[0]["noted_ms"])
 
 
 def mark_words(row: TableRow) -> str:
@@ -140,10 +137,7 @@ def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -
             "left out from": longest[0].at_ms,
             "left out to": longest[-1].at_ms,
         }
-    template = "Generations in a row without {left out longest}: {left out of}, from {left out from} on."
-    if longest is None:
-        template = "Every known writer was in every generation."
-    return Head(facts=Facts(HEAD_LABELS, values, clock_ms=cycles[0]["at_ms"]), templates=(template,))
+    return head_of("generations", values, clock_ms=cycles[0]["at_ms"])
 
 
 def _left_out(writers: Sequence[str], entries: Sequence[Membership]) -> Iterator[list[Membership]]:
@@ -170,9 +164,7 @@ def cycle_head(cycles: Sequence[TableRow]) -> Head:
         "no cycle for": gap_ms,
         "no cycle from": from_ms,
     }
-    templates = ["Cycles that emitted a watermark: {emitted} of {cycles}."]
-    templates += ["{waited for most} was waited for in {waited for in} of the others."] if waited else []
-    return Head(facts=Facts(HEAD_LABELS, values, clock_ms=cycles[0]["at_ms"]), templates=tuple(templates))
+    return head_of("cycles", values, clock_ms=cycles[0]["at_ms"])
 
 
 def cycle_words(row: TableRow) -> str:

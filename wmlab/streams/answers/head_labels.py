@@ -5,11 +5,15 @@ A chart says its headline, and folds these facts below it. Every one is arithmet
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from wmlab.core.facts import Kind, Vocabulary, vocabulary
+from wmlab.core.facts import Facts, Head, Kind, Value, Vocabulary, vocabulary
+from wmlab.streams.answers.vocabulary import LABELS
 
-HEAD_LABELS: Final[Vocabulary] = vocabulary(
+OF_STOP: Final = ("longest stop", "at", "from", "to", "held by")
+"""The labels of a longest stop, which mean what they mean in the answer about a run."""
+HEAD_LABELS: Final[Vocabulary] = {name: LABELS[name] for name in OF_STOP} | vocabulary(
     # time bounds
     ("bound", Kind.NAME, "which lower bound is drawn: in the log, at the position of a group, or seen by a reader"),
     ("first", Kind.MOMENT, "the first known value of the lower bound"),
@@ -22,11 +26,6 @@ HEAD_LABELS: Final[Vocabulary] = vocabulary(
     ("polls with an upper bound", Kind.COUNT, "at how many of its polls each of them saw an upper bound"),
     ("above perfect for", Kind.LENGTH, "for how long the lower bound was above the perfect watermark"),
     ("above perfect by", Kind.LENGTH, "by how much it was at most"),
-    ("longest stop", Kind.LENGTH, "longest time in which that curve kept one known value"),
-    ("at", Kind.MOMENT, "the value that the curve kept"),
-    ("from", Kind.MOMENT, "when that stop began"),
-    ("to", Kind.MOMENT, "when it ended, or the run"),
-    ("held by", Kind.NAME, "who held the curve for longest in that stop, or what, where no party did"),
     # notes, cycles and generations
     ("marks", Kind.COUNT, "how many times were noted"),
     ("marks refused", Kind.COUNT, "how many of them a controller did not accept"),
@@ -71,7 +70,6 @@ HEAD_LABELS: Final[Vocabulary] = vocabulary(
     ("taken", Kind.NAME, "what the cut takes for them"),
     ("cut", Kind.NAME, "the stream cut: segments, each with an offset"),
     ("watermarks", Kind.COUNT, "how many watermarks were made"),
-    ("written after the last cut", Kind.LENGTH, "from the moment to which the newest drawn cut reaches, to the end"),
     ("segments", Kind.COUNT, "how many segments the stream had"),
     ("open segments", Kind.COUNT, "how many of them were open at the end"),
     # owners of buckets
@@ -95,3 +93,63 @@ HEAD_LABELS: Final[Vocabulary] = vocabulary(
     ("lag of the last", Kind.LENGTH, "the median of the mean lags of the runs with the last value"),
     ("without late events", Kind.NAME, "the values at which no run has late events"),
 )
+
+HEADS: Final[Mapping[str, tuple[str, ...]]] = {
+    "time bounds": (
+        "{bound} stood still for {longest stop} from {from}, held by {held by}.",
+        "{bound} stood still for {longest stop} from {from}.",
+        "{bound} is {last}.",
+        "{bound} is unknown all the time.",
+    ),
+    "notes": (
+        "The watermark in the log stood still for {longest stop}, held by {held by}.",
+        "There is no watermark in the log.",
+    ),
+    "cycles": (
+        "Cycles that emitted a watermark: {emitted} of {cycles}; that waited for {waited for most}: {waited for in}.",
+        "Cycles that emitted a watermark: {emitted} of {cycles}.",
+    ),
+    "generations": (
+        "Generations in a row without {left out longest}: {left out of}, from {left out from} on.",
+        "Every known writer was in every generation.",
+    ),
+    "lag": (
+        "The lag of what readers saw was at most {median lag} for half of the time, and {worst lag} at worst.",
+        "No reader saw a lower bound.",
+    ),
+    "alignment": (
+        "{behind} was behind for {behind for}, and the bounds were {apart at most} apart at most.",
+        "The bounds were never apart.",
+    ),
+    "map": (
+        "The least time in the map was that of {least of} for {least for}.",
+        "All readers in the map had passed the same watermark, for {least time for}.",
+        "The map had no least time.",
+    ),
+    "arrivals": ("Half of the events arrived within {median delay} of their time, the slowest after {longest delay}.",),
+    "messages": (
+        "Messages: {messages}, between {parties} parties; the slowest took {slowest took}.",
+        "Messages: {messages}, between {parties} parties; none of them arrived.",
+    ),
+    "cut": ("The stream cut is {cut}.",),
+    "key space": (
+        "Stream cuts: {watermarks}, one for each watermark; segments: {segments}, open at the end: {open segments}.",
+    ),
+    "owners": (
+        "Bucket {bucket} was without an owner for longest, for {longest gap} from {gap from}.",
+        "No bucket was without an owner once it had one.",
+    ),
+    "replay": ("Of the configurations with the fewest late events {best} has the least mean lag, {best lag}.",),
+    "sweep": (
+        "From a {field} of {first value} to {last value} the lag goes from {lag of the first} to {lag of the last}.",
+    ),
+}
+"""The headlines of each chart; of these the first is said whose labels are all there."""
+
+
+def head_of(chart: str, values: Mapping[str, Value], *, clock_ms: int | None = None) -> Head:
+    """What stands above a chart of `HEADS` with these facts; `clock_ms` is a time of the clock of the run."""
+    facts = Facts(HEAD_LABELS, values, clock_ms=clock_ms)
+    template = facts.first_of(HEADS[chart])
+    assert template is not None  # the last one of each has labels that are always there
+    return Head(facts=facts, templates=(template,))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pyarrow.compute as pc
 
 from wmlab.core.charts.scene import Value, minus
-from wmlab.core.facts import Facts, Head, Value as FactValue
+from wmlab.core.facts import Head, Value as FactValue
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag, lag_pieces
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import head_of
 from wmlab.streams.answers.history import of_stream
 from wmlab.streams.answers.step_curves import Spread, lengths_ms
 
@@ -67,7 +67,4 @@ def lag_head(windows: SeenWindows) -> Head:
         "worst lag": None if lags is None else lags.largest,
         "median uncertainty": None if widths is None else widths.median,
     }
-    template = "The lag of what readers saw was at most {median lag} for half of the time, and {worst lag} at worst."
-    if lags is None:
-        template = "No reader saw a lower bound."
-    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
+    return head_of("lag", values)

@@ -18,9 +18,10 @@ from wmlab.core.facts import FactAnswer, Facts, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import head_of
 from wmlab.streams.model.coordination import bucket_of, fairness, qualified_name
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.tables import end_ms
 
 BoundSteps = Sequence[tuple[int, int | None, int | None]]
 """Clock, lower and upper bound by row, None from an end of known time on; the last row is the end of the run."""
@@ -81,28 +82,8 @@ class Ownership(FactAnswer):
     share: Mapping[str, float]
     fairness: float
     gaps: tuple[tuple[int, int, int], ...]
-
-    @property
-    def facts(self) -> Facts:  # type: ignore[override]
-        """Shares and gaps."""
-        bucket, begin, end = max(self.gaps, key=lambda gap: gap[2] - gap[1], default=(None, None, None))
-        values: dict[str, Value] = {
-            "buckets": self.buckets,
-            "controllers": tuple(self.share),
-            "share": tuple(self.share.values()),
-            "gaps": len(self.gaps),
-            "longest gap": None if begin is None or end is None else end - begin,
-            "bucket": None if bucket is None else str(bucket),
-            "gap from": begin,
-        }
-        return Facts(HEAD_LABELS, values)
-
-    @property
-    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
-        """One sentence, about the longest gap if there is one."""
-        if self.gaps:
-            return ("Bucket {bucket} was without an owner for longest, for {longest gap} from {gap from}.",)
-        return ("No bucket was without an owner once it had one.",)
+    facts: Facts
+    templates: tuple[str, ...]
 
 
 def ownership(recording: Recording) -> Ownership:
@@ -111,22 +92,35 @@ def ownership(recording: Recording) -> Ownership:
     Raises `RecordingError` for a log of the outside world that says nothing of buckets.
     """
     rows = owner_rows(recording)
-    end_ms, scenario = last_ms(recording, rows), recording.scenario_as(StreamScenario)
+    scenario, run_ends_ms = recording.scenario_as(StreamScenario), end_ms(recording) or 0
     controllers = set(scenario.controller_names if scenario else ()) | {row["controller"] for row in rows}
     owned_ms = dict.fromkeys(sorted(controllers), 0)
     for row in rows:
-        owned_ms[row["controller"]] += (end_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]
+        owned_ms[row["controller"]] += (run_ends_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]
     total_ms = sum(owned_ms.values()) or 1
+    gaps = tuple(
+        (bucket, before["to_ms"], after["from_ms"])
+        for bucket, of in groupby(rows, key=lambda row: row["bucket"])
+        for before, after in pairwise([*of, {"from_ms": run_ends_ms}])
+        if before["to_ms"] is not None and before["to_ms"] < after["from_ms"]
+    )
+    share = {controller: ms / total_ms for controller, ms in owned_ms.items()}
+    values: dict[str, Value] = {
+        "buckets": len({row["bucket"] for row in rows}),
+        "controllers": tuple(share),
+        "share": tuple(share.values()),
+        "gaps": len(gaps),
+    }
+    for bucket, from_ms, to_ms in sorted(gaps, key=lambda gap: gap[1] - gap[2])[:1]:
+        values |= {"longest gap": to_ms - from_ms, "bucket": str(bucket), "gap from": from_ms}
+    head = head_of("owners", values)
     return Ownership(
         buckets=len({row["bucket"] for row in rows}),
-        share={controller: ms / total_ms for controller, ms in owned_ms.items()},
+        share=share,
         fairness=fairness(owned_ms.values()),
-        gaps=tuple(
-            (bucket, before["to_ms"], after["from_ms"])
-            for bucket, of in groupby(rows, key=lambda row: row["bucket"])
-            for before, after in pairwise([*of, {"from_ms": end_ms}])
-            if before["to_ms"] is not None and before["to_ms"] < after["from_ms"]
-        ),
+        gaps=gaps,
+        facts=head.facts,
+        templates=head.templates,
     )
 
 
@@ -152,10 +146,3 @@ def owner_rows(recording: Recording) -> list[TableRow]:
         streams.setdefault(bucket_of(qualified_name(stream.name), count), []).append(stream.name)
     whole_run = {"controller": controller, "from_ms": scenario.start_ms, "to_ms": None}
     return [{"bucket": bucket, "streams": streams.get(bucket, []), **whole_run} for bucket in range(count)]
-
-
-def last_ms(recording: Recording, rows: Sequence[TableRow]) -> int:
-    """The last moment on record at which a cycle ran or an owner changed."""
-    moments: list[int] = recording.table("cycles")["at_ms"].to_pylist()
-    moments += [row[name] for row in rows for name in ("from_ms", "to_ms") if row[name] is not None]
-    return max(moments)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wmlab.core.charts.axis import format_instant
-from wmlab.core.facts import Facts, Head, Value
+from wmlab.core.facts import Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import is_instant
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import head_of
 
 
 class Message(NamedTuple):
@@ -63,10 +63,7 @@ def message_head(messages: Sequence[Message]) -> Head:
         "not arrived": len(messages) - len(took),
         "slowest took": max(took, default=None),
     }
-    template = "Messages: {messages}, between {parties} parties; the slowest took {slowest took}."
-    if not took:
-        template = "Messages: {messages}, between {parties} parties; none of them arrived."
-    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
+    return head_of("messages", values)
 
 
 def exact_clock(at_ms: int, span_ms: int) -> str:

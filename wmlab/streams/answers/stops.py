@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from wmlab.core.charts.scene import Value as Bound, constant_spans
+from wmlab.core.charts.scene import Value as Bound, longest_known
 from wmlab.core.facts import Value
 from wmlab.streams.answers.cause import Cause, held_ms_by, longest_cause
 from wmlab.streams.answers.cause_facts import held_by, states
@@ -58,9 +58,7 @@ def longest_stop(
     curves: Curves, curve: Curve, at_ms: Sequence[int], values: Sequence[Bound], end_ms: int
 ) -> Stop | None:
     """The longest stop of a curve that has these values from these moments on; None: it was never known."""
-    spans = constant_spans([*at_ms, end_ms], [*values, *values[-1:]])
-    known = [span for span in spans if span.value is not None and span.length_ms > 0]
-    longest = max(known, key=lambda span: span.length_ms, default=None)
+    longest = longest_known([*at_ms, end_ms], [*values, *values[-1:]])
     if longest is None or longest.value is None:
         return None
     return stop_between(curves, curve, longest.from_ms, longest.to_ms, longest.value)

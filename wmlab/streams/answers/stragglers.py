@@ -14,6 +14,7 @@ from wmlab.core.facts import Facts, Value
 from wmlab.core.holders import Holders, Stretch, holders_of, meanings_of
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, planned_span
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.cause import CauseSpan
 from wmlab.streams.answers.cause_facts import held_by
@@ -21,7 +22,6 @@ from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.stops import of_stops
 from wmlab.streams.answers.together import streams_apart
 from wmlab.streams.answers.vocabulary import LABELS, MEANINGS, OF_RUN, OF_RUN_NEXT, CauseKind
-from wmlab.streams.tables import NEVER_CAME
 
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
 
@@ -74,7 +74,7 @@ def _of_script(recording: Recording, curves: Curves) -> Mapping[str, Value]:
     together = (streams for streams, _ in streams_apart(recording).values() if curves.tables.stream in streams)
     return {
         "no cycle before": planned[1] if planned is not None and is_without_cycle else None,
-        "never came": tuple(row["detail"] for row in incidents if row["outcome"] == NEVER_CAME),
+        "never came": tuple(row["detail"] for row in incidents if row["outcome"] == NEVER_HAPPENED),
         "streams apart": next(together, None),
     }
 

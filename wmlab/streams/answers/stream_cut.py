@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from wmlab.core.errors import ChartError
-from wmlab.core.facts import Facts, Head, Value
+from wmlab.core.facts import Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import head_of
 from wmlab.streams.answers.history import epochs_of, group_states, recorded_configuration, rows_of_stream
 from wmlab.streams.model.cut import CutError, CutStep, stream_cut
 from wmlab.streams.model.cycle import CycleRules
@@ -64,7 +64,7 @@ def cut_head(steps: Sequence[CutStep], history: StreamHistory, *, clock_ms: int 
         "keys without a position": tuple(keys.text for keys in missing),
         "taken": tuple(offset_words(segment, last[segment]) for segment in completed),
     }
-    return Head(facts=Facts(HEAD_LABELS, values, clock_ms=clock_ms), templates=("The stream cut is {cut}.",))
+    return head_of("cut", values, clock_ms=clock_ms)
 
 
 def cut_at(recording: Recording, stream: str, at_ms: int | None) -> CutOfWatermark:
@@ -186,18 +186,14 @@ def group_offsets(rows: Sequence[TableRow]) -> list[GroupOffsets]:
     return sorted(positions, key=lambda position: position[0])
 
 
-def key_space_head(segments: Sequence[TableRow], watermarks: int, cuts: Sequence[Front], end_ms: int) -> Head:
-    """How many watermarks cut the stream, how much was written after the last cut, and how many segments there were."""
+def key_space_head(segments: Sequence[TableRow], watermarks: int) -> Head:
+    """How many watermarks cut the stream, and how many segments there were."""
     values: dict[str, Value] = {
         "watermarks": watermarks,
         "segments": len(segments),
         "open segments": sum(row["sealed_ms"] is None for row in segments),
-        "written after the last cut": end_ms - min(cuts[-1][1].values(), default=end_ms) if cuts else None,
     }
-    template = (
-        "Stream cuts: {watermarks}, one for each watermark; segments: {segments}, open at the end: {open segments}."
-    )
-    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
+    return head_of("key space", values)
 
 
 def segment_words(row: TableRow) -> str:

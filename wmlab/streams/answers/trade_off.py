@@ -7,11 +7,11 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from wmlab.core.facts import Facts, Head, Value
+from wmlab.core.facts import Head, Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import exactly
-from wmlab.streams.answers.head_labels import HEAD_LABELS
+from wmlab.streams.answers.head_labels import head_of
 from wmlab.streams.answers.history import events_of, late_events
 from wmlab.streams.answers.measures import bounds_of, lags
 from wmlab.streams.tables import end_ms
@@ -48,8 +48,7 @@ def replay_head(runs: Sequence[RunFigures]) -> Head:
         "mean lag": tuple(lag for _, lag, _ in runs),
         "late events": tuple(share for _, _, share in runs),
     }
-    template = "Of the configurations with the fewest late events {best} has the least mean lag, {best lag}."
-    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
+    return head_of("replay", values)
 
 
 def sweep_head(by: str, runs: Sequence[RunFigures]) -> Head:
@@ -65,10 +64,7 @@ def sweep_head(by: str, runs: Sequence[RunFigures]) -> Head:
         "lag of the last": round(lag_ms[-1]),
         "without late events": tuple(word for value, word in words.items() if value not in late),
     }
-    template = (
-        "From a {field} of {first value} to {last value} the lag goes from {lag of the first} to {lag of the last}."
-    )
-    return Head(facts=Facts(HEAD_LABELS, values), templates=(template,))
+    return head_of("sweep", values)
 
 
 def medians(runs: Sequence[RunFigures]) -> tuple[list[float], list[float]]:

@@ -19,6 +19,7 @@ from wmlab.core.charts.chart import (
     drawn_words,
     faults,
     one_stream,
+    one_value,
     plain_columns,
     share_of,
     stream_rows,
@@ -65,10 +66,10 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
     (clock, ms), lower (event time in ms, null if unknown) and the one that `by` names: "stream", "reader", or a column
     that names the run of a row. A row is valid until the next one with its value. If several readers in a column
     `reader` share a value, their smallest bound counts. The smallest of all bounds is known while every one is known.
-    Raises `ChartError` for anything else, for a missing column, fewer than two values or more than four, or when all
-    are never known at once.
+    In a recording the bound of a deleted stream ends. Raises `ChartError` for anything else, for a missing column,
+    fewer than two values or more than four, readers of several streams, or when no two are ever known at once.
     """
-    optional = ["reader"] if by != "reader" else []
+    optional = ["reader"] if by != "reader" else ["stream"]
     columns = plain_columns(
         table,
         ["at_ms", "lower", by],
@@ -77,9 +78,15 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
         example="recording.to_pandas('windows')",
         recorded="windows",
     )
+    if by == "reader":
+        one_value("stream", columns.get("stream", []))
     at_ms = [whole("at_ms", at) or 0 for at in columns["at_ms"]]
     lowers = [whole("lower", lower, unknown=True) for lower in columns["lower"]]
     bounds = bounds_by(columns[by], columns.get("reader", [None] * len(at_ms)), at_ms, lowers)
+    if by == "stream" and isinstance(table, Recording):
+        for row in table.table("incidents").to_pylist():
+            if row["kind"] == "delete" and row["stream"] in bounds:
+                bounds[row["stream"]] = {**bounds[row["stream"]], row["at_ms"]: None}
     if not 2 <= len(bounds) <= len(SERIES):
         raise ChartError(
             f"A chart of aligned bounds shows two to four values of {by!r}; the table has {len(bounds)}.",
@@ -160,7 +167,7 @@ def reader_times(
     at_ms = [row.at_ms for row in rows]
     lines = {reader: [row.entries.get(reader) for row in rows] for reader in readers}
     least = [row.least for row in rows]
-    head = map_head(rows)
+    head = map_head(maps)
     fewer = drawn_words((len(rows), len(maps), "updates"))
     curves = [Steps(name="least", role="lower", xs=at_ms, ys=least)]
     if len(readers) <= len(SERIES):

@@ -140,7 +140,7 @@ def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title
         return Chart(**drawn)
     from wmlab.core.charts.clicked import AnsweringChart  # widgets take half a second to load
 
-    return AnsweringChart(**drawn, answer=lambda at_ms: str(explain_curve(curves, curve, table.stream, at_ms)))
+    return AnsweringChart(**drawn, answer=lambda at_ms: explain_curve(curves, curve, table.stream, at_ms))
 
 
 def _seen_by(curves: Curves, recording: Recording, table: BoundsTable) -> SeenWindows:

@@ -129,10 +129,11 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
     lanes: list[_Lane] = [*_furthest(state.writers), _Watermark(state.watermark), *_furthest(state.readers)]
     parties = len(state.writers) + len(state.readers)
     fewer = drawn_words((len(lanes) - 1, parties, "writers and readers, those furthest behind"))
-    now = _now(view.states, at_ms)
+    now, answer = _now(view.states, at_ms), answer_at(view, at_ms)
     return chart_of(
-        answer_at(view, at_ms).sentence,
+        answer.headline,
         columns([*_facts(state)], "party", "what", "segment", "value"),
+        facts=answer.facts,
         title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
         note=fewer,
         across=axis,

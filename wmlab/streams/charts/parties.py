@@ -47,8 +47,10 @@ from wmlab.streams.answers.cycles import (
     missing_marks,
     noting_head,
 )
-from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
+from wmlab.streams.answers.measures import owner_rows, ownership
 from wmlab.streams.answers.stops import stops_of
+from wmlab.streams.answers.stragglers import run_of
+from wmlab.streams.tables import end_ms as last_ms
 
 _MOST_MARKS: Final = 500
 _MOST_SPANS: Final = 300
@@ -68,9 +70,8 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     """
     name = one_stream(recording, stream, "writer_marks")
     marks = stream_rows(recording, "writer_marks", name, by="received_ms")
-    cycles_ms = [row["at_ms"] for row in stream_rows(recording, "cycles", name, by="at_ms")]
     writers = sorted({row["writer"] for row in marks})
-    end_ms = max([marks[-1]["received_ms"], *cycles_ms])
+    end_ms = run_of(recording, name)[1]
     missing = missing_marks(marks, end_ms)
     curves = Curves(recording, name)
     causes = list(curves.spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
@@ -92,7 +93,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
         facts=head.facts,
         title=title or f"Who noted time in {name}, and who held its watermark?",
         note=fewer,
-        across=time_axis("clock", [marks[0]["received_ms"], *cycles_ms[:1], end_ms]),
+        across=time_axis("clock", [marks[0]["received_ms"], end_ms]),
         panels=[
             lanes(
                 writers,
@@ -146,12 +147,12 @@ def holders(table: Any, *, title: str | None = None) -> Chart:
     drawn = rows[:_MOST_HOLDERS]
     top_ms = max(1, rows[0]["held_ms"])
     first = Holder(**{name: rows[0][name] for name in _HOLDER_COLUMNS[1:]})
-    facts = Facts(RUN_LABELS, of_first(f"lower bound of {streams[0]}", [first]))
+    facts = Facts(RUN_LABELS, of_first(f"watermark in the log of {streams[0]}", [first]))
     return chart_of(
         facts.fill(OF_RUN[0]),
         columns_of(rows, _HOLDER_COLUMNS),
         facts=facts,
-        title=title or f"Who held the lower bound of {streams[0]}, and for how long?",
+        title=title or f"Who held the watermark in the log of {streams[0]}, and for how long?",
         note=drawn_words((len(drawn), len(rows), "causes, the first ones")),
         across=Axis("held for", 0, top_ms, False, duration_unit(top_ms)),
         panels=[lanes([_name(row) for row in drawn], _bars(drawn))],
@@ -204,7 +205,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     up = time_axis("event time", ends, pad_percent=5, clock=clock)
     columns = ("controller", "at_ms", "previous_lower", "lagging", "removed", "outcome", "reason")
     return chart_of(
-        head.sentence,
+        head.headline,
         columns_of(cycles, columns),
         facts=head.facts,
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
@@ -238,7 +239,7 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     """
     the_recording(recording, "ownership")
     owners, rows = ownership(recording), owner_rows(recording)
-    end_ms = last_ms(recording, rows)
+    end_ms = last_ms(recording) or 0
     every = sorted({row["bucket"] for row in rows})
     used = sorted({row["bucket"] for row in rows if row["streams"]})
     buckets = (used or every)[:_MOST_BUCKETS]

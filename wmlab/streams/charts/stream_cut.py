@@ -229,7 +229,7 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     times = [lengths.last_ms, *(row["emitted_ms"] for row in marks)]
     end_ms = max([*times, *(row["sealed_ms"] or row["created_ms"] for row in segments)])
     cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*position) for position in standing]
-    head = key_space_head(segments, len(marks), cuts, end_ms)
+    head = key_space_head(segments, len(marks))
     fewer = drawn_words((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(positions), "positions"))
     data = columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms"))
     return chart_of(

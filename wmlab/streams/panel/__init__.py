@@ -11,6 +11,7 @@ from functools import partial
 from html import escape
 from typing import Any, Final
 
+from wmlab.core.answers import Answer
 from wmlab.core.charts.axis import AnyAxis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.clicked import ClickedMoment
@@ -360,7 +361,7 @@ class ScenarioPanel:
             bundles.insert(-1, self._click_output(answer, self._chart.scene.across))
         view.drawn.outputs = tuple(map(_output, bundles))
 
-    def _click_output(self, answer: Callable[[int], str], across: AnyAxis) -> dict[str, Any]:
+    def _click_output(self, answer: Callable[[int], Answer], across: AnyAxis) -> dict[str, Any]:
         """What a click on the picture asks, as an output."""
         if self._clicked is None:
             self._clicked = ClickedMoment(answer, across)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Final
 
+from wmlab.core.answers import Answer
 from wmlab.core.charts.chart import Chart
 from wmlab.core.recording import Recording
 from wmlab.streams import charts
@@ -62,7 +63,7 @@ PICTURES: Final[dict[str, Callable[[Recording, str, str | None], Chart]]] = {
 """By the name in the panel's list: a chart of a recording's stream, as a reader saw it if it is of a reader."""
 
 
-def answer_at(recording: StreamRecording, picture: str, stream: str, reader: str | None, at_ms: int) -> str:
+def answer_at(recording: StreamRecording, picture: str, stream: str, reader: str | None, at_ms: int) -> Answer:
     """What a click on a picture answers: what held the bound that is drawn, and which watermark is the newest."""
     is_of_reader = picture == BOUNDS_SEEN
-    return str(recording.explain(at_ms, stream=stream, reader=reader if is_of_reader else None))
+    return recording.explain(at_ms, stream=stream, reader=reader if is_of_reader else None)

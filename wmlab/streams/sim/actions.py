@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.simulation import Journal
 from wmlab.core.words import counted, exactly, listed, moment
 from wmlab.streams.model.coordination import Session
@@ -28,7 +29,7 @@ from wmlab.streams.sim.transactions import SteppedScale
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.world import Incident, Steps
 from wmlab.streams.sim.writer import Writer, WriterProcess
-from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome
+from wmlab.streams.tables import NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome
 
 AnyWriter = TypeVar("AnyWriter", bound=WriterProcess)
 _OLDEST = "its oldest transaction"
@@ -59,7 +60,7 @@ class Actions:
         """Write down, at the end of the run, what waited for a moment that has not come."""
         for pending in self._pending_actions:
             detail = f"{pending.incident.detail}, which never came"
-            self._record(replace(pending.incident, detail=detail, outcome=NEVER_CAME), *pending.journals)
+            self._record(replace(pending.incident, detail=detail, outcome=NEVER_HAPPENED), *pending.journals)
         for stream in self.parties.all_streams():
             self.parties.transactions_of(stream).write_lost_replies()
 
@@ -389,7 +390,7 @@ class Actions:
         waits = Incident("scale", "segments", ", ".join(action.seal), to_do)
 
         def never(why: str) -> None:
-            self._record(replace(waits, detail=f"{to_do}, but {why}", outcome=NEVER_CAME), stream.journal)
+            self._record(replace(waits, detail=f"{to_do}, but {why}", outcome=NEVER_HAPPENED), stream.journal)
 
         def scale() -> None:
             if stream.deleted:

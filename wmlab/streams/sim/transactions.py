@@ -30,6 +30,7 @@ from zlib import crc32
 import numpy as np
 
 from wmlab.core.errors import ModelError
+from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.core.words import counted
 from wmlab.streams.model import txn as rules
 from wmlab.streams.model.coordination import Session, bucket_of, qualified_name
@@ -45,7 +46,6 @@ from wmlab.streams.sim.controller import Controller, Controllers
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.world import UNAVAILABLE, Incident, Steps, UnavailableError
-from wmlab.streams.tables import NEVER_CAME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -279,7 +279,7 @@ class Transactions:
         """Write down, at the end of the run, how many answers were to be lost and never came."""
         if self.lost_replies:
             answers = f"{counted(len(self.lost_replies), 'answer')} to merge requests to be lost never came"
-            incident = Incident("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
+            incident = Incident("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_HAPPENED)
             self.stream.world.record_incident(incident, self.stream.journal)
 
     def write(self) -> None:

@@ -1,5 +1,5 @@
-// What a click on a chart asks: the kernel answers with a sentence in the output of the chart, and a thin line marks the
-// moment.
+// What a click on a chart asks: the kernel answers with a sentence in the output of the chart, its facts folded beneath,
+// and a thin line marks the moment.
 
 const PLOT = ".js-plotly-plot"
 
@@ -32,7 +32,12 @@ const render = ({ model, el }) => {
     el.classList.add("wmlab-live")
     said.setAttribute("role", "status")
     said.style.cssText = "padding:4px 10px"
-    const show = () => { said.textContent = model.get("sentence") }
+    // Who has opened the facts of one moment reads those of the next one too.
+    const show = () => {
+        const isOpen = said.querySelector("details")?.open
+        said.innerHTML = model.get("shown")
+        said.querySelector("details")?.toggleAttribute("open", Boolean(isOpen))
+    }
     // JupyterLab makes the plot again at times, so the click is heard where all outputs of the cell are.
     const click = event => {
         const plot = event.target.closest?.(PLOT)
@@ -44,7 +49,7 @@ const render = ({ model, el }) => {
     }
     el.appendChild(said)
     show()
-    model.on("change:sentence", show)
+    model.on("change:shown", show)
     document.addEventListener("click", click)
     return () => document.removeEventListener("click", click)
 }
