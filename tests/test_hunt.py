@@ -127,11 +127,11 @@ DEVIATIONS = [
 
 
 @pytest.mark.parametrize(("name", "deviation", "invariant", "quiet_ms"), DEVIATIONS)
-def test_a_deviation_is_found_and_the_design_breaks_nothing(
+def test_a_deviation_is_found_and_sound_rules_break_nothing(
     name: str, deviation: str, invariant: str, quiet_ms: int
 ) -> None:
     dataflow = load_scenario(scenario_files.FOLDER / "flows" / f"{name}.yaml")
-    configurations = {"design": {"mode": "design"}, "deviation": {"deviations": [deviation]}}
+    configurations = {"sound": {"mode": "sound"}, "deviation": {"deviations": [deviation]}}
     found = wm.hunt(
         dataflow,
         invariants=[invariant],
