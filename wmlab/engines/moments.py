@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wmlab.engines.tables import NONE_YET, QUERY, Engine
 
@@ -278,7 +279,7 @@ def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[
     `facts` are fields of `Job` that the table does not have: `waits`, `has_plan`, `is_looked_at`, and for Spark `state`
     and `exception`.
     """
-    rows = [row for row in table.to_pylist() if row["at_ms"] <= at_ms]
+    rows = table.filter(pc.field("at_ms") <= at_ms).to_pylist()
     chains: dict[tuple[str, int | None], dict[int, list[dict[str, Any]]]] = {}
     splits: dict[tuple[str, int | None, int], list[Split]] = {}
     inputs: dict[str, tuple[str, ...]] = {}
@@ -298,7 +299,7 @@ def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[
     for (task, subtask), moments in chains.items():
         gone = frozenset(name for *of, name in left if of == [task, subtask])
         known = (
-            replace(_moment(chain), splits=tuple(s for s in splits.get((task, subtask, at), ()) if s.name not in gone))
+            _moment(chain, [split for split in splits.get((task, subtask, at), ()) if split.name not in gone])
             for at, chain in moments.items()
         )
         tasks[task] = (*tasks.get(task, ()), Instance(task, subtask, tuple(known), gone))
@@ -364,8 +365,8 @@ def _ends(task: str, inputs: Mapping[str, Sequence[str]]) -> list[str]:
     return before if len(before) > 1 and title_of(task).lower().startswith("sink") else [task]
 
 
-def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
-    """One moment of a task from the rows of its operators, in the order of their chain."""
+def _moment(chain: Sequence[dict[str, Any]], splits: Sequence[Split]) -> Moment:
+    """One moment of a task from the rows of its operators, in the order of their chain, and its splits."""
     first, last = chain[0], chain[-1]
     is_source = not first["inputs"]
     received = [first["input_watermark_ms"], None if is_source else first["output_watermark_ms"]]
@@ -381,6 +382,7 @@ def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
         removed_rows=_sum(row["removed_rows"] for row in chain),
         delay_ms=_most(*(row["delay_ms"] for row in chain)),
         drift_ms=_most(*(row["drift_ms"] for row in chain)),
+        splits=tuple(splits),
         steps=tuple(map(_step, chain)),
         **{name: first[name] for name in _OF_FIRST},
     )
