@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from tests.engines.truth import file_of
+from tests.repetitions import repetitions
 from wmlab.engines.answers import EngineLog
 from wmlab.engines.moments import title_of
 from wmlab.engines.reading import Lines, read_file
@@ -20,7 +21,7 @@ Line = dict[str, Any]
 _OF_EVENT_TIME: Final = ("max", "min", "avg", "watermark")
 _OF_STATE: Final = ("numRowsTotal", "numRowsRemoved", "numRowsDroppedByWatermark")
 _OWN_NAME: Final = re.compile(r"^[A-Za-z][A-Za-z ]*")
-SHIFTS_MS: Final = (-3_600_000, -15_000, 15_000, 3_600_000)
+SHIFTS_MS: Final = repetitions((-3_600_000, 15_000), long=(-3_600_000, -15_000, 15_000, 3_600_000))
 
 
 @cache
