@@ -321,3 +321,10 @@ def test_a_split_has_left_where_others_go_on_and_it_stands(
 ) -> None:
     at_ms = range(4)
     assert moments._goes_on(dict(zip(at_ms, own, strict=True)), dict(zip(at_ms, other, strict=True))) is goes_on
+
+
+def test_a_watermark_that_stands_ahead_of_the_clock_while_rows_come_may_have_jumped_before_the_log() -> None:
+    ahead = source(0, output_watermark_ms=END_MS + 3_600_000)
+    assert answer(job_of(ahead)) == ("jump into the future", "candidates", "in[1]")
+    moves = job_of(source(0, behind_ms=-3_600_000))
+    assert answer(moves) == ("ahead of the clock", "candidates", "in[1]")
