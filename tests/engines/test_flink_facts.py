@@ -13,6 +13,7 @@ from wmlab.core.facts import Facts
 from wmlab.engines import moments
 from wmlab.engines.answers import advise, explain
 from wmlab.engines.facts import grown
+from wmlab.engines.flink_view import View
 from wmlab.engines.moments import Instance, Job
 from wmlab.engines.tables import NONE_YET
 
@@ -328,3 +329,11 @@ def test_a_watermark_that_stands_ahead_of_the_clock_while_rows_come_may_have_jum
     assert answer(job_of(ahead)) == ("jump into the future", "candidates", "in[1]")
     moves = job_of(source(0, behind_ms=-3_600_000))
     assert answer(moves) == ("ahead of the clock", "candidates", "in[1]")
+
+
+def test_watermarks_do_not_begin_behind_an_input_that_has_one() -> None:
+    """One input of the join is idle and has never had a watermark, so the join goes by the other one."""
+    job = job_of(source(0), source(0, task=OTHER, until=0))
+    job = replace(job, tasks={**job.tasks, JOIN: job_of(source(0)).tasks[JOIN]})
+    assert {each.task for each in View(job).origins} == {SOURCE, OTHER}
+    assert {each.task for each in View(job).live} == {SOURCE}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from wmlab.core.facts import Facts
 from wmlab.engines.answers import EngineLog, JobExplanation
 from wmlab.engines.reading import Lines
 from wmlab.engines.spark_query import of_plan
@@ -116,6 +117,10 @@ def test_of_two_delays_the_longest_holds_and_old_rows_do_not() -> None:
     assert (keeps_all.cause, keeps_all.certainty, keeps_all.whose) == ("delay larger than needed", "candidates", None)
     behind = answer(batches(removed=3))
     assert (behind.cause, behind.certainty) == ("source behind", "candidates")
+    assert (keeps_all.facts["frees rows"], behind.facts["frees rows"]) == (False, True)
+    marks = [None, *(-1 + 4_000 * n for n in range(6))]
+    risen = [batch(2.0 * n, mark + 3_610 if mark else 9, mark, sources=2, removed=3) for n, mark in enumerate(marks)]
+    assert answer(risen).facts["frees rows"] is False  # it has risen by more than the distance
 
 
 def test_a_longer_delay_after_a_new_start_is_said() -> None:
@@ -227,3 +232,13 @@ def test_rows_that_are_all_ahead_of_the_clock_are_no_sound_query_for_sure(ahead_
     explanation = answer(lines, after_s=1.0, waits=True)
     assert explanation.facts["ahead"] is is_ahead
     assert ("ahead of the clock" in [each.cause for each in explanation.candidates]) is is_ahead
+
+
+def test_two_batches_with_rows_are_no_short_log_and_missing_batches_leave_open_what_was_dropped() -> None:
+    def facts(count: int, step: int) -> Facts:
+        lines = [batch(10.0 * n, 9, None) | {"batchId": n * step} for n in range(count)]
+        return answer(lines, waits=True).facts
+
+    assert [facts(count, step=1)["short log"] for count in (1, 2, 5)] == [True, False, False]
+    assert facts(2, step=1)["late"] is False
+    assert "late" in str(facts(2, step=2)["not known"])
