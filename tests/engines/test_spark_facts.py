@@ -82,6 +82,7 @@ def test_a_query_that_waits_for_shorter_than_usual_is_healthy() -> None:
         assert (explanation.cause, explanation.certainty) == ("no fault", "candidates")
     late = answer(healthy(), after_s=60.0, waits=True)
     assert (late.cause, late.certainty, late.verdict) == ("no new data", "candidates", "held")
+    assert late.because[0].values["since"] == 1_000 * (BEGIN_S + 15)  # the last batch with rows
 
 
 def test_batches_back_to_back_are_a_query_too_slow_for_its_source() -> None:
