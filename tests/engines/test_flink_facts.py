@@ -334,6 +334,10 @@ def test_a_watermark_that_stands_ahead_of_the_clock_while_rows_come_may_have_jum
 def test_watermarks_do_not_begin_behind_an_input_that_has_one() -> None:
     """One input of the join is idle and has never had a watermark, so the join goes by the other one."""
     job = job_of(source(0), source(0, task=OTHER, until=0))
-    job = replace(job, tasks={**job.tasks, JOIN: job_of(source(0)).tasks[JOIN]})
+    moments_of_join = (
+        replace(each, output_watermark_ms=each.input_watermark_ms) for each in job_of(source(0)).observed[0].moments
+    )
+    job = replace(job, tasks={**job.tasks, JOIN: (Instance(JOIN, 0, tuple(moments_of_join)),)})
+    assert View(job).has_sent(JOIN)
     assert {each.task for each in View(job).origins} == {SOURCE, OTHER}
     assert {each.task for each in View(job).live} == {SOURCE}

@@ -243,3 +243,16 @@ def test_two_batches_with_rows_are_no_short_log_and_missing_batches_leave_open_w
     assert [facts(count, step=1)["short log"] for count in (1, 2, 5)] == [True, False, False]
     assert facts(2, step=1)["late"] is False
     assert "late" in str(facts(2, step=2)["not known"])
+
+
+@pytest.mark.parametrize(("oldest_s", "certainty"), [(20, "sure"), (86_400, "candidates")])
+def test_a_row_a_day_ahead_is_a_jump_for_sure_if_those_beside_it_are_at_the_clock(
+    oldest_s: int, certainty: str
+) -> None:
+    lines = [batch(10.0 * n, 10 * n - 1, 10 * n - 21 if n else None) for n in range(3)]
+    lines += [batch(30.0, 30 + 86_400, 9)]
+    lines[-1]["eventTime"]["min"] = _time(BEGIN_S + oldest_s)
+    lines += [batch(10.0 * n, 10 * n - 1, 20 + 86_400, dropped=5) for n in range(4, 7)]
+    explanation = answer([{**each, "batchId": number} for number, each in enumerate(lines)], waits=True)
+    assert (explanation.verdict, explanation.cause) == ("rows lost", "jump into the future")
+    assert explanation.certainty == certainty
