@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.engines.truth import file_of
 from tests.repetitions import repetitions
-from wmlab.engines.answers import EngineLog
+from wmlab.engines.answers import EngineLog, JobExplanation
 from wmlab.engines.moments import title_of
 from wmlab.engines.reading import Lines, read_file
 from wmlab.engines.tables import FLINK_METRICS
@@ -34,6 +34,12 @@ def lines_of(run: str) -> Lines:
 def log_of_run(run: str) -> EngineLog:
     """The log of a run, with one table for all that ask it."""
     return log_of(lines_of(run))
+
+
+@cache
+def answer_of(run: str) -> JobExplanation:
+    """The answer at the end of a run."""
+    return log_of_run(run).explain()
 
 
 def log_of(lines: Lines) -> EngineLog:

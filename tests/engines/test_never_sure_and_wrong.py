@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from tests.engines.perturbed import lines_of, log_of, log_of_run, perturbed, swapped
+from tests.engines.perturbed import answer_of, lines_of, log_of, log_of_run, perturbed, swapped
 from tests.engines.truth import RUNS, SHOWN, is_sure_and_wrong, problem_at_end
 from wmlab.engines import cause_table
 
@@ -19,7 +19,7 @@ ALLOWED_WRONG = 3
 
 @pytest.mark.parametrize("run", NAMES)
 def test_the_answer_at_the_end_is_right(run: str) -> None:
-    assert problem_at_end(run, log_of_run(run).explain()) is None
+    assert problem_at_end(run, answer_of(run)) is None
 
 
 PROVED = {
@@ -48,13 +48,13 @@ PROVED = {
 
 
 def test_what_is_proved_stays_proved() -> None:
-    answers = [log_of_run(run).explain() for run in NAMES]
+    answers = [answer_of(run) for run in NAMES]
     ends = [end for answer in answers for end in (answer, *answer.others) if end.certainty == "sure"]
     assert Counter(candidate.cause for end in ends for candidate in end.candidates) == PROVED
 
 
 def test_of_the_situations_that_were_found_later_nearly_all_are_right() -> None:
-    problems = [run for run in SHOWN if problem_at_end(run, log_of_run(run).explain())]
+    problems = [run for run in SHOWN if problem_at_end(run, answer_of(run))]
     assert len(SHOWN) == 27  # and the query that died in its first batch
     assert len(problems) <= ALLOWED_WRONG
 
@@ -102,7 +102,7 @@ def test_two_sources_that_change_places_change_places_in_the_answer(run: str) ->
     exchanged = swapped(run)
     assert exchanged is not None
     log, one, other = exchanged
-    here, there = log_of_run(run).explain(), log.explain()
+    here, there = answer_of(run), log.explain()
     assert (there.verdict, there.certainty, there.cause) == (here.verdict, here.certainty, here.cause)
     other_way = (here.whose or "").replace(one, "\0").replace(other, one).replace("\0", other)
     assert (there.whose or "") == other_way
@@ -159,7 +159,7 @@ def test_a_mutant_that_is_sure_of_what_only_fits_is_noticed(monkeypatch: pytest.
     ],
 )
 def test_the_right_candidate_is_first_where_the_others_are_known_to_mislead(run: str, first: str) -> None:
-    assert log_of_run(f"further {run}").explain().cause == first
+    assert answer_of(f"further {run}").cause == first
 
 
 def test_a_long_delay_is_not_advised_for_one_row_ahead() -> None:

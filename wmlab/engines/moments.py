@@ -12,9 +12,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from wmlab.engines.tables import NONE_YET, QUERY, Engine
 
 STANDS_MS: Final = 20_000
@@ -273,14 +270,14 @@ _NUMBER: Final = re.compile(r" \(\d+\)$")
 """What tells tasks of one name apart."""
 
 
-def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[Job, ...]:
-    """The job in a table up to a moment, once for each end of its plan; `table` has a row at least.
+def jobs_of(engine: Engine, every: Sequence[Mapping[str, Any]], at_ms: int, **facts: Any) -> tuple[Job, ...]:
+    """The job in the rows of a table up to a moment, once for each end of its plan; there is a row at least.
 
     `facts` are fields of `Job` that the table does not have: `waits`, `has_plan`, `is_looked_at`, and for Spark `state`
     and `exception`.
     """
-    rows = table.filter(pc.field("at_ms") <= at_ms).to_pylist()
-    chains: dict[tuple[str, int | None], dict[int, list[dict[str, Any]]]] = {}
+    rows = [row for row in every if row["at_ms"] <= at_ms]
+    chains: dict[tuple[str, int | None], dict[int, list[Mapping[str, Any]]]] = {}
     splits: dict[tuple[str, int | None, int], list[Split]] = {}
     inputs: dict[str, tuple[str, ...]] = {}
     plans, states = dict[str, str](), dict[int, str | None]()
@@ -365,7 +362,7 @@ def _ends(task: str, inputs: Mapping[str, Sequence[str]]) -> list[str]:
     return before if len(before) > 1 and title_of(task).lower().startswith("sink") else [task]
 
 
-def _moment(chain: Sequence[dict[str, Any]], splits: Sequence[Split]) -> Moment:
+def _moment(chain: Sequence[Mapping[str, Any]], splits: Sequence[Split]) -> Moment:
     """One moment of a task from the rows of its operators, in the order of their chain, and its splits."""
     first, last = chain[0], chain[-1]
     is_source = not first["inputs"]
