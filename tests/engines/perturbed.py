@@ -63,7 +63,7 @@ def _copy(lines: Sequence[Any]) -> list[Line]:
 def _of_flink(lines: Sequence[Any]) -> Iterator[tuple[str, list[Line]]]:
     header, *polls = lines
     for metric in sorted(FLINK_METRICS):
-        yield f"without {metric}", [header, *(_without(poll, metric) for poll in _copy(polls))]
+        yield f"without {metric}", [header, *(_without(poll, metric) for poll in polls)]
     yield "without a plan", [_without_plan(header), *polls]
     yield "half of the polls", [header, *polls[::2]]
     yield "the other half", [header, *polls[1::2]] if len(polls) > 1 else []
@@ -76,10 +76,14 @@ def _of_flink(lines: Sequence[Any]) -> Iterator[tuple[str, list[Line]]]:
 
 
 def _without(poll: Line, metric: str) -> Line:
-    for task in poll["vertices"].values():
-        for part in ("metrics", "watermarks"):
-            task[part] = {key: value for key, value in task[part].items() if key.rpartition(".")[2] != metric}
-    return poll
+    def left(of: Line) -> Line:
+        return {key: value for key, value in of.items() if not key.endswith(f".{metric}")}
+
+    vertices = {
+        key: {**task, "metrics": left(task["metrics"]), "watermarks": left(task["watermarks"])}
+        for key, task in poll["vertices"].items()
+    }
+    return {**poll, "vertices": vertices}
 
 
 def _without_plan(header: Line) -> Line:
