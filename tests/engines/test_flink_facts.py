@@ -9,8 +9,11 @@ import pytest
 
 import wmlab as wm
 from tests.engines.jobs import BEGIN_MS, END_MS, JOIN, POLLS, SOURCE, STEP_MS, job_of, source
+from wmlab.core.facts import Facts
+from wmlab.engines import moments
 from wmlab.engines.answers import advise, explain
 from wmlab.engines.facts import grown
+from wmlab.engines.flink_view import View
 from wmlab.engines.moments import Instance, Job
 from wmlab.engines.tables import NONE_YET
 
@@ -248,3 +251,93 @@ def test_pipelines_that_share_a_sink_are_judged_before_it() -> None:
 def test_without_the_plan_nothing_about_inputs_is_sure() -> None:
     job = replace(job_of(source(0), source(1, until=4)), has_plan=False)
     assert answer(job) == ("silent subtask or partition", "candidates", "subtask 1 of in[1]")
+
+
+def facts_of(job: Job) -> Facts:
+    return explain((job,)).facts
+
+
+@pytest.mark.parametrize(("gap_ms", "is_behind"), [(9_000, False), (11_000, True)])
+def test_a_subtask_is_behind_by_more_than_a_metric_may_be_old(gap_ms: int, is_behind: bool) -> None:
+    job = job_of(source(0), source(1, behind_ms=2_000 + gap_ms))
+    assert facts_of(job)["subtask behind"] is is_behind
+
+
+@pytest.mark.parametrize(("delay_ms", "is_small"), [(9_000, True), (11_000, False)])
+def test_a_stated_delay_is_small_below_what_a_metric_may_be_old(delay_ms: int, is_small: bool) -> None:
+    assert facts_of(job_of(source(0, delay_ms=delay_ms)))["delay small"] is is_small
+
+
+@pytest.mark.parametrize(("behind_ms", "is_far"), [(59_000, False), (61_000, True)])
+def test_a_watermark_is_far_from_a_minute_on(behind_ms: int, is_far: bool) -> None:
+    facts = facts_of(job_of(source(0, behind_ms=behind_ms)))
+    assert (facts["far"], facts["near"]) == (is_far, not is_far)
+
+
+@pytest.mark.parametrize(
+    ("polls_ago", "is_quiet", "is_silent"), [(1, False, False), (2, True, False), (3, True, False), (4, False, True)]
+)
+def test_a_subtask_is_quiet_before_it_counts_as_silent(polls_ago: int, is_quiet: bool, is_silent: bool) -> None:
+    facts = facts_of(job_of(source(0), source(1, until=POLLS - polls_ago)))
+    assert (facts["subtask quiet"], facts["subtask silent"]) == (is_quiet, is_silent)
+
+
+def falling(instance: Instance, step_ms: int) -> Instance:
+    """The same, each poll so much further behind than the one before."""
+    moments = (
+        replace(at, output_watermark_ms=at.output_watermark_ms - number * step_ms)
+        for number, at in enumerate(instance.moments)
+    )
+    return replace(instance, moments=tuple(moments))
+
+
+@pytest.mark.parametrize(("step_ms", "grows"), [(1_000, False), (1_200, True)])
+def test_a_distance_has_grown_by_more_than_both_ends_may_be_old(step_ms: int, grows: bool) -> None:
+    facts = facts_of(job_of(falling(source(0), step_ms)))
+    assert (facts["grows"], facts["distance changes"], facts["queue grows"]) == (grows, grows, False)
+
+
+@pytest.mark.parametrize(("step_ms", "grows"), [(1_000, False), (1_200, True)])
+def test_what_lies_between_the_sources_and_the_operator_grows(step_ms: int, grows: bool) -> None:
+    job = job_of(falling(source(0), step_ms))
+    job = replace(job, tasks={**job.tasks, SOURCE: (source(0),)})
+    facts = facts_of(job)
+    assert (facts["queue grows"], facts["grows"]) == (grows, False)
+    assert explain((job,)).verdict == ("held" if grows else "no fault")
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "goes_on"),
+    [
+        ([1, 2, 2, 2], [1, 2, 3, 4], True),
+        ([1, 2, 2, 2], [1, 2, 2, 2], False),  # it is silent, and sends what it has
+        ([1, 2, 2, 2], [1, 1, 1, 2], False),  # the other one catches up
+        ([1, 2, 3, 4], [1, 2, 4, 5], False),  # it goes on itself
+        ([None, None, None, None], [1, 2, 3, 4], False),
+        ([NONE_YET, NONE_YET, NONE_YET, NONE_YET], [1, 2, 3, 4], False),  # a source that never reports its splits'
+    ],
+)
+def test_a_split_has_left_where_others_go_on_and_it_stands(
+    own: list[int | None], other: list[int | None], goes_on: bool
+) -> None:
+    at_ms = range(4)
+    assert moments._goes_on(dict(zip(at_ms, own, strict=True)), dict(zip(at_ms, other, strict=True))) is goes_on
+
+
+def test_a_watermark_that_stands_ahead_of_the_clock_while_rows_come_may_have_jumped_before_the_log() -> None:
+    ahead = source(0, output_watermark_ms=END_MS + 3_600_000)
+    assert answer(job_of(ahead)) == ("jump into the future", "candidates", "in[1]")
+    moves = job_of(source(0, behind_ms=-3_600_000))
+    assert answer(moves) == ("ahead of the clock", "candidates", "in[1]")
+
+
+def test_watermarks_do_not_begin_behind_an_input_that_has_one() -> None:
+    """One input of the join is idle and has never had a watermark, so the join goes by the other one."""
+    job = job_of(source(0), source(0, task=OTHER, until=0))
+    moments_of_join = (
+        replace(each, output_watermark_ms=each.input_watermark_ms) for each in job_of(source(0)).observed[0].moments
+    )
+    job = replace(job, tasks={**job.tasks, JOIN: (Instance(JOIN, 0, tuple(moments_of_join)),)})
+    assert View(job).has_sent(JOIN)
+    assert {each.task for each in View(job).origins} == {SOURCE, OTHER}
+    assert {each.task for each in View(job).live} == {SOURCE}

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
+from wmlab.core.facts import Facts
 from wmlab.engines.answers import EngineLog, JobExplanation
 from wmlab.engines.reading import Lines
+from wmlab.engines.spark_query import of_plan
 
 BEGIN_S = 1_700_000_000
 
@@ -78,6 +82,7 @@ def test_a_query_that_waits_for_shorter_than_usual_is_healthy() -> None:
         assert (explanation.cause, explanation.certainty) == ("no fault", "candidates")
     late = answer(healthy(), after_s=60.0, waits=True)
     assert (late.cause, late.certainty, late.verdict) == ("no new data", "candidates", "held")
+    assert late.because[0].values["since"] == 1_000 * (BEGIN_S + 15)  # the last batch with rows
 
 
 def test_batches_back_to_back_are_a_query_too_slow_for_its_source() -> None:
@@ -113,6 +118,10 @@ def test_of_two_delays_the_longest_holds_and_old_rows_do_not() -> None:
     assert (keeps_all.cause, keeps_all.certainty, keeps_all.whose) == ("delay larger than needed", "candidates", None)
     behind = answer(batches(removed=3))
     assert (behind.cause, behind.certainty) == ("source behind", "candidates")
+    assert (keeps_all.facts["frees rows"], behind.facts["frees rows"]) == (False, True)
+    marks = [None, *(-1 + 4_000 * n for n in range(6))]
+    risen = [batch(2.0 * n, mark + 3_610 if mark else 9, mark, sources=2, removed=3) for n, mark in enumerate(marks)]
+    assert answer(risen).facts["frees rows"] is False  # it has risen by more than the distance
 
 
 def test_a_longer_delay_after_a_new_start_is_said() -> None:
@@ -144,3 +153,106 @@ def test_what_the_session_and_the_plan_say_are_facts() -> None:
     longest = answer(two, settings=plan)
     assert (longest.candidates[0].cause, longest.whose) == ("delay larger than needed", "the longest delay")
     assert "longest delay" in answer(two).facts["not known"]
+
+
+SLIDING = (
+    "end, knownnullable(precisetimestampconversion((((precisetimestampconversion(ts#1-T5000ms, TimestampType, LongType)"
+    " - CASE WHEN (x < 0) THEN (x + 5000000) ELSE x END) - 0) + 20000000), LongType, TimestampType)))"
+)
+PLAN = f"""== Analyzed Logical Plan ==
+~Aggregate [window#9-T5000ms], [window#9-T5000ms, count(1) AS count#8L]
++- ~Project [named_struct({SLIDING} AS window#9-T5000ms]
+   +- ~EventTimeWatermark 1b-2c, ts#1: timestamp, 5 seconds
+
+== Physical Plan ==
++- StreamingSymmetricHashJoin [a#1], [a#2], Inner, stateStoreCkptIds = None, 0, 1795947066611, \
+state cleanup [ left value predicate: (ts#1-T5000ms <= 1795947064610000), right = null ], 2, Append
+"""
+"""As Spark 4.3 writes it: a window of 20 s that slides by 5 s, and a join with a range on one side."""
+
+
+def test_the_plan_says_for_how_long_rows_are_kept() -> None:
+    assert of_plan(PLAN.replace("\\\n", "")) == {
+        "watermarks of the plan": "ts 5 seconds",
+        "state without watermark": "",
+        "rows of the plan are kept": "20000, 2001, for ever",
+    }
+    within = (
+        "== Analyzed Logical Plan ==\n~DeduplicateWithinWatermark [dev#2]\n"
+        "~EventTimeWatermark 1, ts#1: timestamp, 5 seconds"
+    )
+    assert of_plan(within)["state without watermark"] == ""
+    assert of_plan(within.replace("WithinWatermark", ""))["state without watermark"] == "dev"
+
+
+def planned(kept: str) -> JobExplanation:
+    """A query in order that runs, whose rows have covered 60 s, with what its plan says of them."""
+    plan = {"watermarks of the plan": "ts 10 seconds", "state without watermark": "", "rows of the plan are kept": kept}
+    lines = [{**each, "batchId": number} for number, each in enumerate(healthy())]
+    return answer(lines, after_s=1.0, waits=True, settings=plan)
+
+
+@pytest.mark.parametrize(("kept_s", "is_due"), [(40, True), (60, False), (3_600, False)])
+def test_state_that_keeps_all_is_due_once_the_watermark_has_passed_the_oldest_row_by_so_much(
+    kept_s: int, is_due: bool
+) -> None:
+    """The watermark is at 49 s, the oldest row at 0 s."""
+    explanation = planned(f"5000, {1_000 * kept_s}")
+    assert explanation.facts["not due"] is not is_due
+    causes = [each.cause for each in explanation.candidates]
+    assert (explanation.certainty, causes) == (
+        ("candidates", ["no fault", "state is not freed"]) if is_due else ("sure", ["no fault"])
+    )
+
+
+def test_a_join_that_keeps_a_side_for_ever_does_not_free_its_state() -> None:
+    explanation = planned("60000, for ever")
+    assert (explanation.verdict, explanation.cause, explanation.certainty) == ("no fault", "state is not freed", "sure")
+    assert "kept for ever" in answer(healthy()).facts["not known"]
+
+
+def with_offsets(count: int) -> list[dict[str, Any]]:
+    """Batches without a row, whose source has gone on so many times."""
+    lines = [batch(10.0 * n, None, None) for n in range(6)]
+    for number, line in enumerate(lines):
+        line["sources"][0]["endOffset"] = {"logOffset": min(number, count)}
+    return lines
+
+
+@pytest.mark.parametrize(("count", "goes_on"), [(2, False), (3, True), (5, True)])
+def test_offsets_that_go_on_without_a_row_are_told_from_no_new_data(count: int, goes_on: bool) -> None:
+    explanation = answer(with_offsets(count), after_s=30.0, waits=True)
+    assert explanation.facts["offsets go on"] is goes_on
+    causes = [each.cause for each in explanation.candidates]
+    assert causes == (["no row reaches the watermark", "no new data"] if goes_on else ["no new data"])
+
+
+@pytest.mark.parametrize(("ahead_s", "is_ahead"), [(59, False), (62, True)])
+def test_rows_that_are_all_ahead_of_the_clock_are_no_sound_query_for_sure(ahead_s: int, is_ahead: bool) -> None:
+    lines = [batch(10.0 * n, 10 * n + ahead_s, 10 * n + ahead_s - 20 if n else None, dropped=0) for n in range(6)]
+    explanation = answer(lines, after_s=1.0, waits=True)
+    assert explanation.facts["ahead"] is is_ahead
+    assert ("ahead of the clock" in [each.cause for each in explanation.candidates]) is is_ahead
+
+
+def test_two_batches_with_rows_are_no_short_log_and_missing_batches_leave_open_what_was_dropped() -> None:
+    def facts(count: int, step: int) -> Facts:
+        lines = [batch(10.0 * n, 9, None) | {"batchId": n * step} for n in range(count)]
+        return answer(lines, waits=True).facts
+
+    assert [facts(count, step=1)["short log"] for count in (1, 2, 5)] == [True, False, False]
+    assert facts(2, step=1)["late"] is False
+    assert "late" in str(facts(2, step=2)["not known"])
+
+
+@pytest.mark.parametrize(("oldest_s", "certainty"), [(20, "sure"), (86_400, "candidates")])
+def test_a_row_a_day_ahead_is_a_jump_for_sure_if_those_beside_it_are_at_the_clock(
+    oldest_s: int, certainty: str
+) -> None:
+    lines = [batch(10.0 * n, 10 * n - 1, 10 * n - 21 if n else None) for n in range(3)]
+    lines += [batch(30.0, 30 + 86_400, 9)]
+    lines[-1]["eventTime"]["min"] = _time(BEGIN_S + oldest_s)
+    lines += [batch(10.0 * n, 10 * n - 1, 20 + 86_400, dropped=5) for n in range(4, 7)]
+    explanation = answer([{**each, "batchId": number} for number, each in enumerate(lines)], waits=True)
+    assert (explanation.verdict, explanation.cause) == ("rows lost", "jump into the future")
+    assert explanation.certainty == certainty

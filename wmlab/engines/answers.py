@@ -25,7 +25,7 @@ from wmlab.engines.facts import LABELS, Fact, grown, holds
 from wmlab.engines.flink_rest import BROKE_OFF
 from wmlab.engines.moments import Job, jobs_of
 from wmlab.engines.reading import Lines
-from wmlab.engines.tables import Engine, table_of
+from wmlab.engines.tables import ENGINE_TABLE, Engine, rows_of
 from wmlab.engines.verdicts import SEVERITY, Verdict, verdict_of
 
 DIRECTORY: Final = DATA / "engine_logs"
@@ -210,19 +210,25 @@ class EngineLog:
         """The engine of the job: "flink" or "spark"."""
         return self.reports.engine
 
-    @cached_property
+    @property
     def table(self) -> pa.Table:
         """All reported values, in the columns of `ENGINE_TABLE`."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[list[dict[str, Any]], pa.Table]:
+        """All reported values as rows, and as the table that they make."""
         try:
-            made = table_of(self.engine, self.reports.lines)
+            rows = rows_of(self.engine, self.reports.lines)
+            table = pa.Table.from_pylist(rows, ENGINE_TABLE)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as wrong:
             raise EngineError(
                 f"{self.source} has a line of another form than {self.engine} writes: {type(wrong).__name__} {wrong}.",
                 remedy="poll or keep the job again.",
             ) from wrong
-        if not made.num_rows:
+        if not rows:
             raise EngineError(f"{self.source} reports no task.", remedy="poll the job while it runs.")
-        return made
+        return rows, table
 
     @property
     def broke_off(self) -> str | None:
@@ -276,7 +282,7 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
     if at_ms is None:
         return jobs_of(
             log.engine,
-            log.table,
+            log._read[0],
             log.until_ms,
             **known,
             is_looked_at=log.engine == "flink" or reports.until_ms is not None,
@@ -291,7 +297,7 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
             remedy=f"give a moment of the log: milliseconds since 1970 from {log.begin_ms} on, or a text such as "
             '"20s", which is counted from its begin.',
         )
-    return jobs_of(log.engine, log.table, asked_ms, **known)
+    return jobs_of(log.engine, log._read[0], asked_ms, **known)
 
 
 def explain(jobs: Sequence[Job]) -> JobExplanation:

@@ -212,7 +212,7 @@ _ROWS: Final = (
             Way(_HELD, ("none newer", "several splits"), ("near 1970", "stands ahead")),
             Way(_HELD, ("reads without", "several splits", "sibling has one"), ("rows end",)),
         ),
-        "A newer row of {holder}, or fewer subtasks, would release it; an idle timeout only, if it has a partition.",
+        "A newer row of {holder} or fewer subtasks would release it; an idle timeout, if it still reads a partition.",
         "{holder} has no new rows, or one of its partitions has none",
         _IDLENESS,
     ),
@@ -474,7 +474,7 @@ _ROWS: Final = (
             Way(_OPEN, ("keeps all", "another column"), _NO_CLOCK, says="another column"),
             Way(_OPEN, ("keeps all",), (*_NO_CLOCK, "not due")),
         ),
-        "Compare the column of withWatermark with that of the window, join or deduplication.",
+        "Compare the column of withWatermark with that of the window or deduplication; a join needs a range of time.",
         "the state has another column than that of withWatermark",
     ),
     Cause(

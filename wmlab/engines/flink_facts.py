@@ -378,12 +378,6 @@ def _plan_of(view: View) -> str:
     return (view.job.plans or {}).get(view.side[0].task, "") if view.side else ""
 
 
-@fact("undeclared")
-def _(view: View) -> Holds:
-    is_none = "TableSourceScan(" in _plan_of(view) and not _IS_DECLARED.search(view.job.plan)
-    return is_none and {"holder": view.holder}
-
-
 @fact("made in scan")
 def _(view: View) -> Holds:
     """The plan has the watermark in the scan, or shows neither scan nor assigner."""
@@ -536,6 +530,9 @@ _COMPARISONS: Final[Mapping[str, Callable[[View], Holds]]] = {
     "several sources": lambda view: len({each.task for each in view.origins}) > 1,
     "of SQL": lambda view: bool(_OF_SQL.search(view.job.plan)),
     "declared": lambda view: bool(_OF_SQL.search(view.job.plan) and _IS_DECLARED.search(_plan_of(view))),
+    "undeclared": lambda view: (
+        "TableSourceScan(" in _plan_of(view) and not _IS_DECLARED.search(view.job.plan) and {"holder": view.holder}
+    ),
     "local time": lambda view: bool(_LOCAL_TIME.search(_plan_of(view))),
     "delay stated": lambda view: _delay(view) is not None,
     "no interval": lambda view: bool(_ZERO.fullmatch(need(view.job.settings.get(INTERVAL)))),

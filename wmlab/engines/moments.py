@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
-
-import pyarrow as pa
 
 from wmlab.engines.tables import NONE_YET, QUERY, Engine
 
@@ -272,14 +270,14 @@ _NUMBER: Final = re.compile(r" \(\d+\)$")
 """What tells tasks of one name apart."""
 
 
-def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[Job, ...]:
-    """The job in a table up to a moment, once for each end of its plan; `table` has a row at least.
+def jobs_of(engine: Engine, every: Sequence[Mapping[str, Any]], at_ms: int, **facts: Any) -> tuple[Job, ...]:
+    """The job in the rows of a table up to a moment, once for each end of its plan; there is a row at least.
 
     `facts` are fields of `Job` that the table does not have: `waits`, `has_plan`, `is_looked_at`, and for Spark `state`
     and `exception`.
     """
-    rows = [row for row in table.to_pylist() if row["at_ms"] <= at_ms]
-    chains: dict[tuple[str, int | None], dict[int, list[dict[str, Any]]]] = {}
+    rows = [row for row in every if row["at_ms"] <= at_ms]
+    chains: dict[tuple[str, int | None], dict[int, list[Mapping[str, Any]]]] = {}
     splits: dict[tuple[str, int | None, int], list[Split]] = {}
     inputs: dict[str, tuple[str, ...]] = {}
     plans, states = dict[str, str](), dict[int, str | None]()
@@ -298,7 +296,7 @@ def jobs_of(engine: Engine, table: pa.Table, at_ms: int, **facts: Any) -> tuple[
     for (task, subtask), moments in chains.items():
         gone = frozenset(name for *of, name in left if of == [task, subtask])
         known = (
-            replace(_moment(chain), splits=tuple(s for s in splits.get((task, subtask, at), ()) if s.name not in gone))
+            _moment(chain, [split for split in splits.get((task, subtask, at), ()) if split.name not in gone])
             for at, chain in moments.items()
         )
         tasks[task] = (*tasks.get(task, ()), Instance(task, subtask, tuple(known), gone))
@@ -364,8 +362,8 @@ def _ends(task: str, inputs: Mapping[str, Sequence[str]]) -> list[str]:
     return before if len(before) > 1 and title_of(task).lower().startswith("sink") else [task]
 
 
-def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
-    """One moment of a task from the rows of its operators, in the order of their chain."""
+def _moment(chain: Sequence[Mapping[str, Any]], splits: Sequence[Split]) -> Moment:
+    """One moment of a task from the rows of its operators, in the order of their chain, and its splits."""
     first, last = chain[0], chain[-1]
     is_source = not first["inputs"]
     received = [first["input_watermark_ms"], None if is_source else first["output_watermark_ms"]]
@@ -381,6 +379,7 @@ def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
         removed_rows=_sum(row["removed_rows"] for row in chain),
         delay_ms=_most(*(row["delay_ms"] for row in chain)),
         drift_ms=_most(*(row["drift_ms"] for row in chain)),
+        splits=tuple(splits),
         steps=tuple(map(_step, chain)),
         **{name: first[name] for name in _OF_FIRST},
     )

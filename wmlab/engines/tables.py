@@ -95,11 +95,13 @@ _PLANNED_WATERMARK: Final = re.compile(r"\[(\d+)\]:WatermarkAssigner\(.*?waterma
 _NUMBER: Final = re.compile(r"\[(\d+)\]")
 
 
-def table_of(engine: Engine, lines: Sequence[Line]) -> pa.Table:
-    """The table of all lines, in order; raises `KeyError`, `TypeError` or `ValueError` for one of another form."""
-    rows = _rows_of_flink(lines) if engine == "flink" else _rows_of_spark(lines)
+def rows_of(engine: Engine, lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """The rows of all lines, in order, each with all columns of `ENGINE_TABLE`.
+
+    Raises `KeyError`, `TypeError` or `ValueError` for a line of another form.
+    """
     empty = dict.fromkeys(ENGINE_TABLE.names)
-    return pa.Table.from_pylist([empty | row for row in rows], ENGINE_TABLE)
+    return [empty | row for row in (_rows_of_flink(lines) if engine == "flink" else _rows_of_spark(lines))]
 
 
 def _rows_of_flink(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
