@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wmlab.core.charts.axis import format_instant
 from wmlab.core.facts import Head, Value
+from wmlab.core.invariants import TableRow
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.head_labels import head_of
 
@@ -71,3 +72,13 @@ def exact_clock(at_ms: int, span_ms: int) -> str:
         return format_instant(at_ms, span_ms=span_ms)
     seconds = f"{abs(at_ms) / 1_000:.3f}".rstrip("0").rstrip(".")
     return f"{'−' if at_ms < 0 else ''}{seconds} s"
+
+
+def lineage_sentence(segments: Sequence[TableRow]) -> str:
+    """How many segments a stream had, and how many of them are open."""
+    return f"Segments: {len(segments)}; open at the end: {sum(row['sealed_ms'] is None for row in segments)}."
+
+
+def topology_sentence(counts: Mapping[str, int]) -> str:
+    """How many parties of each kind took part."""
+    return f"{'; '.join(f'{kind}: {number}' for kind, number in counts.items())}."

@@ -38,7 +38,9 @@ from wmlab.streams.answers.messages import (
     by_frequency,
     exact_clock,
     kinds_of,
+    lineage_sentence,
     message_head,
+    topology_sentence,
 )
 from wmlab.streams.model.segment import segment_name
 
@@ -230,9 +232,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
         for old, new in product(sorted(before - after), sorted(after - before))
         if segments[old].keys.overlaps(segments[new].keys)
     ]
-    return Diagram(
-        f"Segments: {len(rows)}; open at the end: {sum(row['sealed_ms'] is None for row in rows)}.", "\n".join(lines)
-    )
+    return Diagram(lineage_sentence(rows), "\n".join(lines))
 
 
 def topology(recording: Recording) -> Diagram:
@@ -262,7 +262,7 @@ def topology(recording: Recording) -> Diagram:
         counts[noun] = len(names)
         lines += [f"  {_id(node)}{shape.format(name=in_mermaid(node))}" for node in names]
         lines += ["  " + arrow.format(node=_id(node), stream=_id(stream)) for stream, node in sorted(pairs)]
-    return Diagram(f"{'; '.join(f'{kind}: {number}' for kind, number in counts.items())}.", "\n".join(lines))
+    return Diagram(topology_sentence(counts), "\n".join(lines))
 
 
 def _pairs(recording: Recording, table: str, column: str) -> set[tuple[str, str]]:
