@@ -150,5 +150,5 @@ def owner_rows(recording: Recording) -> list[TableRow]:
 
 def last_ms(recording: Recording, rows: Sequence[TableRow]) -> int:
     """When the run ended, or the last owner changed if that is later (clock, ms)."""
-    changes = (row[name] for row in rows for name in ("from_ms", "to_ms") if row[name] is not None)
+    changes: list[int] = [row[name] for row in rows for name in ("from_ms", "to_ms") if row[name] is not None]
     return max(end_ms(recording) or 0, *changes)
