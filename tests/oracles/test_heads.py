@@ -12,12 +12,15 @@ from tests.oracles.charts import Pair, charts_of, partly_noted_run, with_message
 from tests.oracles.runs import moments_of
 from tests.oracles.streams import Curve, Oracle, differences
 from tests.oracles.test_streams import headline, scenario_of
+from tests.oracles.timeline import timeline
 from tests.repetitions import Count, repetitions
+from wmlab.core.facts import Facts
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.streams.answers.head_labels import HEAD_LABELS, HEADS
+from wmlab.streams.answers.timeline import EFFECT_LABELS, EFFECTS
 
 OF_OWN_SHAPE = -4
-RUNS = (*range(OF_OWN_SHAPE, repetitions(14, long=400)), 14, 15, 17, 24, 33)
+RUNS = (*range(OF_OWN_SHAPE, repetitions(14, long=400)), 14, 15, 54, 67, 92, 124)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
 EVERY = 3
 """Of so many runs one keeps its messages."""
@@ -52,7 +55,7 @@ def test_what_stands_above_a_chart_is_what_the_tables_say(count: Count) -> None:
 
 
 def test_the_chart_of_a_moment_says_what_is_to_be_said_of_its_group() -> None:
-    for seed in RUNS[::2]:
+    for seed in range(OF_OWN_SHAPE, 12, 2):
         oracle = oracle_of(seed)
         recording = oracle.run.recording
         for stream in oracle.run.titles:
@@ -74,6 +77,31 @@ def test_the_sentence_of_a_diagram_counts_what_the_tables_have() -> None:
         for stream in run.titles:
             assert wm.chart.lineage(run.recording, stream=stream).sentence == heads.lineage(run, stream)
         assert wm.chart.topology(run.recording).sentence == heads.topology(run)
+
+
+def test_the_timeline_is_what_the_tables_say(count: Count) -> None:
+    rows, said = 0, Counter[str]()
+    for seed in RUNS:
+        run = oracle_of(seed).run
+        for stream in run.titles:
+            moments = list(run.recording.timeline(stream=stream))
+            for at_ms, to_ms, who, what, effect, facts in timeline(run, stream):
+                where = f"seed {seed}, {stream}: {at_ms}, {who}, {what}"
+                words = Facts(EFFECT_LABELS, dict(facts), clock_ms=at_ms).fill(effect)
+                found = [
+                    moment
+                    for moment in moments
+                    if (moment.at_ms, moment.to_ms, moment.who, moment.effect) == (at_ms, to_ms, who, words)
+                    if moment.facts == dict(facts)
+                    if moment.what.startswith(what) or what.endswith(moment.what)
+                ]
+                assert found, where
+                moments.remove(found[0])
+                said[effect] += 1
+                rows += 1
+            assert not moments, f"seed {seed}, {stream}: said, and not in the tables"
+    count(rows, "moments of timelines compared")
+    assert {effect for effects in EFFECTS.values() for effect in effects} - set(said) == set()
 
 
 def test_every_label_and_headline_is_reached_by_a_drawn_run() -> None:

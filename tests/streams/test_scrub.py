@@ -192,7 +192,7 @@ def test_the_stored_form_is_the_same_every_time_and_small(monkeypatch: pytest.Mo
 def test_the_words_name_every_party() -> None:
     lines = repr(everything().scrub(at_ms=14_000)).splitlines()
     assert lines[0] == "everything at 14.0 s"
-    assert lines[1] == everything().explain(14_000, group="billing").sentence
+    assert lines[1] == everything().explain(14_000, group="billing").headline
     named = {" ".join(line.split()[:2]).rstrip(",") for line in lines[2:]}
     assert {"segment 1@3", "writer w1", "writer w2", "writer t1", "watermark 11.2", "reader billing-0"} <= named
 

@@ -28,7 +28,7 @@ from wmlab.core.words import counted, unbroken
 from wmlab.streams.answers.history import the_stream
 from wmlab.streams.answers.moment import read_states, violations
 from wmlab.streams.answers.timeline import Moment, timeline
-from wmlab.streams.charts.moment import MomentView, answer_at, describe_moment, draw_moment, words_of_clock
+from wmlab.streams.charts.moment import MomentView, describe_moment, draw_moment, words_of_clock
 
 _WIDTHS: Final = (540, 760, 1060)
 """How wide (px) the picture of a moment is drawn; the widest one that fits is shown, and fills what there is."""
@@ -63,11 +63,11 @@ _MOMENTS_OF_PAGE: Final = 24
 class Scrubber:
     """The chart of a moment of a run, `at_ms` (clock, ms), which widgets and Python both may move.
 
-    `chart` is that of the moment, `facts` what is known of what holds the bound then, `events` are the moments of the
-    run's timeline, and `violations` those of the verdicts that it was made with. Set to one outside the run, `at_ms`
-    becomes the nearest inside, and `notice` says so; one that is not a whole number raises `ChartError`. A notebook
-    stores the picture and the words of the moment; while a kernel runs the widgets are shown instead. Make one with
-    `recording.scrub()`.
+    `chart` is that of the moment; its `facts` are what is known of what holds the bound then. `events` are the moments
+    of the run's timeline, and `violations` those of the verdicts that it was made with. Set to one outside the run,
+    `at_ms` becomes the nearest inside, and `notice` says so; one that is not a whole number raises `ChartError`. A
+    notebook stores the picture and the words of the moment; while a kernel runs the widgets are shown instead. Make one
+    with `recording.scrub()`.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Scrubber:
         if at_ms != self._at_ms:
             side, edge = ("before", "begins") if at_ms < self._at_ms else ("after", "ends")
             self.notice = f"{self._clock(at_ms)} is {side} the recording, which {edge} at {self._clock(self._at_ms)}."
-        self.chart, self.facts = draw_moment(self._view, self._at_ms), answer_at(self._view, self._at_ms).facts
+        self.chart = draw_moment(self._view, self._at_ms)
         self._show()
 
     @property
@@ -205,7 +205,7 @@ class Scrubber:
         self._next.disabled = not times or self.at_ms >= times[-1]
         words = [self.sentence, self._last_event(of_party, self.at_ms), self.notice]
         said = "".join(f"<p>{escape(unbroken(text))}</p>" for text in words if text)
-        self._words.value = said + folded_facts(self.facts)
+        self._words.value = said + folded_facts(self.chart.facts)
         self._picture.value = pictures(self.chart.scene)
 
     def _last_event(self, of_party: Sequence[Moment], at_ms: int) -> str:
@@ -254,8 +254,7 @@ class Scrubber:
         words = (self._clock(at_ms), chart.sentence, self._last_event(self.events, at_ms))
         when, *texts = (escape(unbroken(text)) for text in words)
         said = "".join(f"<p>{text}</p>" for text in texts if text)
-        facts = folded_facts(answer_at(self._view, at_ms).facts)
-        return f"<p><b>{when}</b></p>{said}{facts}{pictures(chart.scene)}"
+        return f"<p><b>{when}</b></p>{said}{folded_facts(chart.facts)}{pictures(chart.scene)}"
 
     def _ipython_display_(self) -> None:
         display_live(self.widget, draw_svg(self.chart.scene), repr(self), "scrubber")

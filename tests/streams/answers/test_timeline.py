@@ -27,11 +27,11 @@ def test_a_run_reads_as_a_story(run: Timeline) -> None:
         "Timeline of orders: 8 moments.",
         " 2.0 s – 33.0 s  controller-0  emits 32 watermarks; lower bound 89 ms → 28.9 s",
         "         20.0 s  orders        scales: 0@0 → 2@1, 3@1; epoch 1: 1@0, 2@1, 3@1",
-        "         20.0 s  orders        seals 0@0; it takes no more events",
+        "         20.0 s  orders        seals 0@0",
         "         21.0 s  readers-0     finishes 0@0 at 277 236 bytes; 2@1, 3@1 can be read",
         "         30.0 s  w2            crashes",
         "34.0 s – 43.0 s  controller-0  waits for w2, 10 cycles; lower bound stays at 28.9 s",
-        "         44.0 s  controller-0  drops w2; w2 is no longer waited for or counted",
+        "         44.0 s  controller-0  drops w2",
         "44.0 s – 50.0 s  controller-0  emits 7 watermarks; lower bound 41.5 s → 47.4 s",
     ]
 
@@ -93,7 +93,7 @@ def test_cycles_that_fail_alike_are_one_row_and_one_that_lost_its_place_in_the_l
     assert told(timeline(written(cycles=[*failed, *others]))) == [
         (1_000, 3_000, "c1", "cut failed: no positions, 3 cycles", "no lower bound yet"),
         (4_000, 4_000, "c1", "no active writer, 1 cycle", "no lower bound yet"),
-        (5_000, 5_000, "c1", "emits 0 watermarks", "nothing was appended"),
+        (5_000, 5_000, "c1", "emits 0 watermarks", ""),
     ]
 
 
@@ -124,7 +124,7 @@ def test_a_lost_log_and_a_sealed_stream_are_told_as_they_are() -> None:
     ).record(progress=False)
     found = timeline(run)
     assert "the marks segment keeps 1 watermark" in [moment.what for moment in found]
-    assert {m.effect for m in found if m.what.startswith("cycle failed")} == {"no new lower bound"}
+    assert {m.effect for m in found if m.what.startswith("cycle failed")} == {"lower bound stays at 20.0 s"}
     assert [m.effect for m in found if m.what.startswith("finishes 0@0")] == ["it has no successors"]
 
 
@@ -182,16 +182,16 @@ def test_the_life_of_a_transaction_is_one_row() -> None:
     found = timeline(written(transactions=lives))
     assert [m.what for m in found.about("t1-4")] == ["begins transaction t1-4"]
     assert told(found) == [
-        (10, 80, "t1", f"begins transaction t1-1, {requested[0]}", "committed at 80 ms: 12 events"),
-        (20, 90, "t1", "begins transaction t1-2", "aborted at 90 ms: nobody reads its 1 event"),
+        (10, 80, "t1", f"begins transaction t1-1, {requested[0]}", "committed at 80 ms, events: 12"),
+        (20, 90, "t1", "begins transaction t1-2", "aborted at 90 ms, events: 1"),
         (
             30,
             95,
             "t1",
             f"begins transaction t1-3, {requested[1]}",
-            "committing to the end: nobody has read its 12 events",
+            "committing to the end, events: 12",
         ),
-        (40, 40, "t1", "begins transaction t1-4", "open to the end: nobody has read its 12 events"),
+        (40, 40, "t1", "begins transaction t1-4", "open to the end, events: 12"),
     ]
 
 
@@ -199,8 +199,8 @@ def test_the_owners_of_the_streams_bucket_are_told_also_when_it_is_created_again
     rows = [owned(3, "c1", 0, 700, "orders"), owned(3, "c2", 900, None, "orders"), owned(4, "c1", 0, None, "other")]
     for name in ("orders", "orders#2"):
         assert told(timeline(written(segments=[segment() | {"stream": name}], ownership=rows))) == [
-            (0, 700, "c1", "owns bucket 3", f"it runs the cycles of {name}"),
-            (900, 900, "c2", "owns bucket 3", f"it runs the cycles of {name} from then on"),
+            (0, 700, "c1", "owns bucket 3", ""),
+            (900, 900, "c2", "owns bucket 3", ""),
         ]
 
 

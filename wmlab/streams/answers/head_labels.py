@@ -13,7 +13,7 @@ from wmlab.streams.answers.vocabulary import LABELS
 
 OF_STOP: Final = ("longest stop", "at", "from", "to", "held by")
 """The labels of a longest stop, which mean what they mean in the answer about a run."""
-HEAD_LABELS: Final[Vocabulary] = {name: LABELS[name] for name in OF_STOP} | vocabulary(
+_OWN: Final = vocabulary(
     # time bounds
     ("bound", Kind.NAME, "which lower bound is drawn: in the log, at the position of a group, or seen by a reader"),
     ("first", Kind.MOMENT, "the first known value of the lower bound"),
@@ -93,6 +93,7 @@ HEAD_LABELS: Final[Vocabulary] = {name: LABELS[name] for name in OF_STOP} | voca
     ("lag of the last", Kind.LENGTH, "the median of the mean lags of the runs with the last value"),
     ("without late events", Kind.NAME, "the values at which no run has late events"),
 )
+HEAD_LABELS: Final[Vocabulary] = {name: LABELS[name] for name in OF_STOP} | dict(_OWN)
 
 HEADS: Final[Mapping[str, tuple[str, ...]]] = {
     "time bounds": (

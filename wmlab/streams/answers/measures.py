@@ -92,16 +92,16 @@ def ownership(recording: Recording) -> Ownership:
     Raises `RecordingError` for a log of the outside world that says nothing of buckets.
     """
     rows = owner_rows(recording)
-    scenario, run_ends_ms = recording.scenario_as(StreamScenario), end_ms(recording) or 0
+    until_ms, scenario = last_ms(recording, rows), recording.scenario_as(StreamScenario)
     controllers = set(scenario.controller_names if scenario else ()) | {row["controller"] for row in rows}
     owned_ms = dict.fromkeys(sorted(controllers), 0)
     for row in rows:
-        owned_ms[row["controller"]] += (run_ends_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]
+        owned_ms[row["controller"]] += (until_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]
     total_ms = sum(owned_ms.values()) or 1
     gaps = tuple(
         (bucket, before["to_ms"], after["from_ms"])
         for bucket, of in groupby(rows, key=lambda row: row["bucket"])
-        for before, after in pairwise([*of, {"from_ms": run_ends_ms}])
+        for before, after in pairwise([*of, {"from_ms": until_ms}])
         if before["to_ms"] is not None and before["to_ms"] < after["from_ms"]
     )
     share = {controller: ms / total_ms for controller, ms in owned_ms.items()}
@@ -146,3 +146,9 @@ def owner_rows(recording: Recording) -> list[TableRow]:
         streams.setdefault(bucket_of(qualified_name(stream.name), count), []).append(stream.name)
     whole_run = {"controller": controller, "from_ms": scenario.start_ms, "to_ms": None}
     return [{"bucket": bucket, "streams": streams.get(bucket, []), **whole_run} for bucket in range(count)]
+
+
+def last_ms(recording: Recording, rows: Sequence[TableRow]) -> int:
+    """When the run ended, or the last owner changed if that is later (clock, ms)."""
+    changes: list[int] = [row[name] for row in rows for name in ("from_ms", "to_ms") if row[name] is not None]
+    return max(end_ms(recording) or 0, *changes)

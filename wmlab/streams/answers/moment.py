@@ -416,5 +416,5 @@ def violations(verdicts: Verdicts, stream: str) -> tuple[Moment, ...]:
         at_ms, who = verdict.at_ms, verdict.invariant
         if at_ms is not None and verdict.stream in (None, stream):
             what = f"is violated: {verdict.what or verdict.statement}"
-            moments.append(Moment(at_ms=at_ms, to_ms=at_ms, who=who, what=what, effect="", parties=(who,)))
+            moments.append(Moment(at_ms=at_ms, to_ms=at_ms, who=who, what=what, parties=(who,)))
     return tuple(sorted(moments, key=attrgetter("at_ms")))

@@ -1,16 +1,18 @@
 """The timeline: what happened in a run, as readable rows in time order.
 
-Runs of rows that say the same become one moment with a beginning and an end.
+Runs of rows that say the same become one moment with a beginning and an end. The effect of a moment is a template over
+its facts.
 
 Source: the tables of `wmlab.streams.tables`; PDP-33, Periodic Watermark Workflow, for what the cycles mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ import pyarrow as pa
 from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import require_order, the_moment
 from wmlab.core.errors import RecordingError
+from wmlab.core.facts import Facts, Kind, Value, vocabulary
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, is_instant, listed
@@ -29,6 +32,41 @@ _TOGETHER_MS: Final = 5_000
 """Refused notes that follow each other within this time are one moment."""
 _NAMED: Final = 4
 """Of the segments in which a group goes on, so many are named."""
+EFFECT_LABELS: Final = vocabulary(
+    ("segments", Kind.NAME, "the segments that are there then, or can be read from then on"),
+    ("epoch", Kind.COUNT, "the number of the epoch"),
+    ("committed at", Kind.MOMENT, "when the transaction was recorded as committed"),
+    ("aborted at", Kind.MOMENT, "when it was recorded as aborted"),
+    ("state", Kind.WORD, "what it was at the end of the run"),
+    ("events", Kind.COUNT, "how many events were written in it"),
+    ("refused as", Kind.WORD, "why notes were refused"),
+    ("bound", Kind.MOMENT, "lower bound of the newest watermark in the log"),
+    ("bound before", Kind.MOMENT, "lower bound of the first watermark of these cycles, of which the bound is the last"),
+    ("no bound since", Kind.MOMENT, "when a watermark was appended that counts no writers"),
+    ("saw", Kind.MOMENT, "lower bound that the reader saw"),
+    ("reads on in", Kind.NAME, "where the group goes on: segments, each at an offset in bytes"),
+)
+"""The labels of the effects of moments."""
+EFFECTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "created": ("with {segments}",),
+    "changed": ("epoch {epoch}: {segments}",),
+    "transaction": (
+        "committed at {committed at}, events: {events}",
+        "aborted at {aborted at}, events: {events}",
+        "{state} to the end, events: {events}",
+    ),
+    "first mark": ("is on record",),
+    "mark again": ("is on record again",),
+    "refused": ("refused: {refused as}",),
+    "no watermark yet": ("no lower bound yet",),
+    "no watermark": ("no lower bound since {no bound since}", "lower bound stays at {bound}"),
+    "watermarks": ("lower bound {bound before} → {bound}", "lower bound {bound}"),
+    "finished": ("{segments} can be read", "its successors wait for other segments"),
+    "last segment": ("it has no successors",),
+    "reset": ("reads on in {reads on in} bytes",),
+    "seen": ("{saw}",),
+}
+"""The effects of moments by what happens; of these the first is said whose labels are all there."""
 
 
 def _end_of(cycle: TableRow) -> tuple[object, ...]:
@@ -41,27 +79,30 @@ def _end_of(cycle: TableRow) -> tuple[object, ...]:
 class Moment:
     """One thing that happened: from `at_ms` to `to_ms` (equal unless it lasted), `who` did `what`, to what `effect`.
 
-    `parties` are the writers, transactions, readers, controllers, segments and the stream that it concerns.
+    The effect says the `facts`; it is empty where the deed says it all. `parties` are the writers, transactions,
+    readers, controllers, segments and the stream that it concerns.
     """
 
     at_ms: int
     to_ms: int
     who: str
     what: str
-    effect: str
+    effect: str = ""
+    facts: dict[str, Value] = field(default_factory=dict)
     parties: tuple[str, ...]
 
 
 def _of_epochs(epochs: Sequence[TableRow]) -> Iterator[Moment]:
     """The creation of the stream, and every change of its segments."""
     for row in epochs[:1]:
-        yield _moment(row["at_ms"], row["stream"], "is created", f"with {_segments(row['segment_ids'])}")
+        yield _moment(row["at_ms"], row["stream"], "is created", "created", {"segments": _segments(row["segment_ids"])})
     for before, row in pairwise(epochs):
         gone, new = replaced(before, row)
         what = "scales" if row["kind"] == "scale" else f"changes ({row['kind']})"
-        effect = f"epoch {row['epoch']}: {_segments(row['segment_ids'])}"
+        now = {"epoch": row["epoch"], "segments": _segments(row["segment_ids"])}
         parties = map(segment_name, (*gone, *new))
-        yield _moment(row["at_ms"], row["stream"], f"{what}: {_segments(gone)} → {_segments(new)}", effect, *parties)
+        what = f"{what}: {_segments(gone)} → {_segments(new)}"
+        yield _moment(row["at_ms"], row["stream"], what, "changed", now, *parties)
 
 
 def _of_seals(rows: Sequence[TableRow]) -> Iterator[Moment]:
@@ -69,7 +110,7 @@ def _of_seals(rows: Sequence[TableRow]) -> Iterator[Moment]:
     for row in rows:
         if row["sealed_ms"] is not None:
             name = segment_name(row["segment_id"])
-            yield _moment(row["sealed_ms"], row["stream"], f"seals {name}", "it takes no more events", name)
+            yield _moment(row["sealed_ms"], row["stream"], f"seals {name}", "", {}, name)
 
 
 def _of_faults(rows: Sequence[TableRow]) -> Iterator[Moment]:
@@ -79,14 +120,13 @@ def _of_faults(rows: Sequence[TableRow]) -> Iterator[Moment]:
             # What happened to a clock or a group is not a sentence about its target.
             is_sentence = row["kind"] != "clock" and row["subject"] != "group"
             what = row["detail"].removeprefix(f"{row['target']} ") if is_sentence else row["detail"]
-            yield _moment(row["at_ms"], row["target"], what, "")
+            yield _moment(row["at_ms"], row["target"], what)
 
 
-def _of_owners(rows: Sequence[TableRow], stream: str) -> Iterator[Moment]:
+def _of_owners(rows: Sequence[TableRow]) -> Iterator[Moment]:
     """Every controller that owned the stream's bucket, from when until when."""
     for row in rows:
-        effect = f"it runs the cycles of {stream}{' from then on' if row['to_ms'] is None else ''}"
-        yield _moment(row["from_ms"], row["controller"], f"owns bucket {row['bucket']}", effect, to_ms=row["to_ms"])
+        yield _moment(row["from_ms"], row["controller"], f"owns bucket {row['bucket']}", to_ms=row["to_ms"])
 
 
 def _of_transactions(rows: Sequence[TableRow]) -> Iterator[Moment]:
@@ -101,7 +141,10 @@ def _of_transactions(rows: Sequence[TableRow]) -> Iterator[Moment]:
             )
             what += f", asks to commit it at {clock_words(row['commit_requested_ms'])} {with_time}"
         ends = [row[name] for name in ("commit_requested_ms", "committed_ms", "aborted_ms") if row[name] is not None]
-        yield _moment(row["begun_ms"], row["writer"], what, _fate(row), row["txn"], to_ms=max(ends, default=None))
+        fate = {"committed at": row["committed_ms"], "aborted at": row["aborted_ms"]}
+        fate |= {"state": row["state"], "events": row["events"]}
+        to_ms = max(ends, default=None)
+        yield _moment(row["begun_ms"], row["writer"], what, "transaction", fate, row["txn"], to_ms=to_ms)
 
 
 def _of_marks(rows: Sequence[TableRow], cycles: Sequence[TableRow]) -> Iterator[Moment]:
@@ -113,9 +156,9 @@ def _of_marks(rows: Sequence[TableRow], cycles: Sequence[TableRow]) -> Iterator[
         for row in (row for row in marks if row["outcome"] == "success"):
             gone = any(name == writer and (on_record_ms or 0) <= at <= row["received_ms"] for at, name in dropped)
             if on_record_ms is None or gone:
-                again = "" if on_record_ms is None else " again"
+                kind = "first mark" if on_record_ms is None else "mark again"
                 what = f"notes the time {clock_words(row['time'], clock_ms=row['received_ms'])}"
-                yield _moment(row["received_ms"], writer, what, f"is on record{again}", row["controller"])
+                yield _moment(row["received_ms"], writer, what, kind, {}, row["controller"])
             on_record_ms = row["received_ms"]
 
 
@@ -138,8 +181,7 @@ def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iter
     ordered = sorted(rows, key=lambda row: int(row["at_ms"]))
     for row in ordered:
         for name in row["removed"]:
-            effect = f"{name} is no longer waited for or counted"
-            yield _moment(row["at_ms"], row["controller"], f"drops {name}", effect, name)
+            yield _moment(row["at_ms"], row["controller"], f"drops {name}", "", {}, name)
     for _, of in groupby(ordered, key=lambda row: (row["controller"], *_end_of(row))):
         run = list(of)
         yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _without_watermark(run, watermarks)
@@ -160,11 +202,11 @@ def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[M
         update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
         opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)
         name = segment_name(row["segment_id"])
-        rest = "it has no successors" if row["segment_id"] in last else "its successors wait for other segments"
-        effect = f"{_segments(opened)} can be read" if opened else rest
+        kind = "last segment" if row["segment_id"] in last else "finished"
         parties = (name, row["group"], *map(segment_name, opened))
         what = f"finishes {name} at {grouped(row['offset'])} bytes"
-        yield _moment(row["at_ms"], row["reader"] or row["group"], what, effect, *parties)
+        then = {"segments": _segments(opened) or None}
+        yield _moment(row["at_ms"], row["reader"] or row["group"], what, kind, then, *parties)
 
 
 def _of_resets(rows: Sequence[TableRow]) -> Iterator[Moment]:
@@ -177,8 +219,8 @@ def _of_resets(rows: Sequence[TableRow]) -> Iterator[Moment]:
             names = [segment_name(row["segment_id"]) for row in to_read]
             places = [f"{name} at {grouped(row['offset'])}" for name, row in zip(names, to_read, strict=True)]
             more = [f"{len(places) - _NAMED} more"] if len(places) > _NAMED else []
-            effect = f"reads on in {listed([*places[:_NAMED], *more])} bytes" if places else "has nothing to read"
-            yield _moment(changed[0]["at_ms"], group, "is taken back", effect, *names)
+            then = {"reads on in": listed([*places[:_NAMED], *more]) if places else None}
+            yield _moment(changed[0]["at_ms"], group, "is taken back", "reset", then, *names)
 
 
 def _of_windows(rows: Sequence[TableRow]) -> Iterator[Moment]:
@@ -188,27 +230,27 @@ def _of_windows(rows: Sequence[TableRow]) -> Iterator[Moment]:
         if row["lower"] is not None:
             first.setdefault((row["group"], row["reader"]), row)
     for (group, reader), row in first.items():
-        lower = clock_words(row["lower"], clock_ms=row["at_ms"])
-        yield _moment(row["at_ms"], reader, "saw its first lower bound", lower, group)
+        yield _moment(row["at_ms"], reader, "saw its first lower bound", "seen", {"saw": row["lower"]}, group)
 
 
-def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: int | None = None) -> Moment:
+def _moment(
+    at_ms: int,
+    who: str,
+    what: str,
+    kind: str = "",
+    values: Mapping[str, Value] = MappingProxyType({}),
+    *parties: str,
+    to_ms: int | None = None,
+) -> Moment:
     end_ms = at_ms if to_ms is None else to_ms
+    facts = Facts(EFFECT_LABELS, values, clock_ms=end_ms)
+    effect = facts.fill(facts.first_of(EFFECTS.get(kind, ())) or "")
     named = tuple(dict.fromkeys((who, *parties)))
-    return Moment(at_ms=at_ms, to_ms=end_ms, who=who, what=what, effect=effect, parties=named)
+    return Moment(at_ms=at_ms, to_ms=end_ms, who=who, what=what, effect=effect, facts={**facts}, parties=named)
 
 
 def _segments(ids: Sequence[int]) -> str:
     return ", ".join(map(segment_name, ids))
-
-
-def _fate(txn: TableRow) -> str:
-    events = counted(txn["events"], "event")
-    if txn["committed_ms"] is not None:
-        return f"committed at {clock_words(txn['committed_ms'])}: {events}"
-    if txn["aborted_ms"] is not None:
-        return f"aborted at {clock_words(txn['aborted_ms'])}: nobody reads its {events}"
-    return f"{txn['state']} to the end: nobody has read its {events}"
 
 
 def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
@@ -217,10 +259,10 @@ def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
     time = clock_words(first["time"], clock_ms=to_ms)
     several = f"{'notes' if len(writers) == 1 else 'note'} a time, {grouped(len(run))} times"
     notes = f"notes the time {time}" if len(run) == 1 else several
-    effect = f"refused: {outcome}"
     parties = (*writers, *sorted({str(row["controller"]) for row in run}))
     who = listed(writers, most=_NAMED, rest="others")
-    return replace(_moment(first["received_ms"], who, notes, effect, to_ms=to_ms), parties=parties)
+    moment = _moment(first["received_ms"], who, notes, "refused", {"refused as": outcome}, to_ms=to_ms)
+    return replace(moment, parties=parties)
 
 
 def _without_watermark(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
@@ -228,13 +270,11 @@ def _without_watermark(run: Sequence[TableRow], watermarks: Sequence[TableRow]) 
     waits = sorted(first["lagging"])
     cycles = counted(len(run), "cycle")
     what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
-    lower = first["previous_lower"]
-    before = [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]]
-    none = "no new lower bound" if before else "no lower bound yet"
-    bound = none if lower is None else f"lower bound stays at {clock_words(lower, clock_ms=last['at_ms'])}"
-    if before and not before[-1]["writers"]:
-        bound = f"no lower bound since {clock_words(before[-1]['emitted_ms'])}"
-    return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
+    bound = {"bound": first["previous_lower"]}
+    for row in [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]][-1:]:
+        bound = {"bound": row["lower"]} if row["writers"] else {"no bound since": row["emitted_ms"]}
+    kind = "no watermark yet" if None in bound.values() else "no watermark"
+    return _moment(first["at_ms"], first["controller"], what, kind, bound, *waits, to_ms=last["at_ms"])
 
 
 def _emissions(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
@@ -245,11 +285,9 @@ def _emissions(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Momen
         for row in watermarks
         if row["controller"] == first["controller"] and first["at_ms"] <= marks_read_ms(row) <= last["at_ms"]
     )
-    what, write = f"emits {counted(len(mine), 'watermark')}", partial(clock_words, clock_ms=last["at_ms"])
-    rise = "nothing was appended" if not mine else f"lower bound {write(mine[-1])}"
-    if len(mine) > 1:
-        rise = f"lower bound {write(mine[0])} → {write(mine[-1])}"
-    return _moment(first["at_ms"], first["controller"], what, rise, to_ms=last["at_ms"])
+    what = f"emits {counted(len(mine), 'watermark')}"
+    rise = {"bound before": mine[0] if len(mine) > 1 else None, "bound": max(mine, default=None)}
+    return _moment(first["at_ms"], first["controller"], what, "watermarks", rise, to_ms=last["at_ms"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -325,7 +363,7 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
         *_of_epochs(epochs),
         *_of_seals(rows("segments")),
         *_of_faults(rows("incidents")),
-        *_of_owners(owners_of(recording, name), name),
+        *_of_owners(owners_of(recording, name)),
         *_of_transactions(rows("transactions")),
         *_of_marks(rows("writer_marks"), cycles),
         *_of_refusals(rows("writer_marks")),

@@ -24,7 +24,7 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, moment_of_run
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve
-from wmlab.streams.answers.explain import BoundExplanation, explain_curve
+from wmlab.streams.answers.explain import explain_curve
 from wmlab.streams.answers.moment import (
     Clock,
     ReaderState,
@@ -122,14 +122,19 @@ def _now(states: RecordedStates, at_ms: int) -> int:
 
 
 def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Chart:
-    """The chart of a moment of a recording whose states have been read; raises `RecordingError` as `moment` does."""
+    """The chart of a moment of a recording whose states have been read; raises `RecordingError` as `moment` does.
+
+    It says what holds the bound at the position of the drawn group, or that in the log if nobody reads.
+    """
     state, axis = view.states.at(at_ms), view.axis(at_ms)
     words = time_words([axis.low, axis.high], clock=[view.states.low_ms])
     drawn = _Drawn(state, view.states, axis, words)
     lanes: list[_Lane] = [*_furthest(state.writers), _Watermark(state.watermark), *_furthest(state.readers)]
     parties = len(state.writers) + len(state.readers)
     fewer = drawn_words((len(lanes) - 1, parties, "writers and readers, those furthest behind"))
-    now, answer = _now(view.states, at_ms), answer_at(view, at_ms)
+    states, now = view.states, _now(view.states, at_ms)
+    curve = LOG if states.group is None else Curve(group=states.group)
+    answer = explain_curve(states.curves, curve, states.stream, at_ms)
     return chart_of(
         answer.headline,
         columns([*_facts(state)], "party", "what", "segment", "value"),
@@ -146,13 +151,6 @@ def words_of_clock(view: MomentView, at_ms: int) -> str:
     """A moment of the clock in words, as exact as next to a chart: "36.0 s", "Jan 3, 14:20:05"."""
     length_ms = view.behind + view.ahead
     return time_words([at_ms, at_ms + length_ms], clock=[view.states.low_ms])(at_ms)
-
-
-def answer_at(view: MomentView, at_ms: int) -> BoundExplanation:
-    """What holds the bound at the position of the drawn group at the moment, or that in the log if nobody reads."""
-    states = view.states
-    curve = LOG if states.group is None else Curve(group=states.group)
-    return explain_curve(states.curves, curve, states.stream, at_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,9 @@ from wmlab.streams.answers.cycles import (
     missing_marks,
     noting_head,
 )
-from wmlab.streams.answers.measures import owner_rows, ownership
+from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 from wmlab.streams.answers.stops import stops_of
 from wmlab.streams.answers.stragglers import run_of
-from wmlab.streams.tables import end_ms as last_ms
 
 _MOST_MARKS: Final = 500
 _MOST_SPANS: Final = 300
@@ -239,7 +238,7 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     """
     the_recording(recording, "ownership")
     owners, rows = ownership(recording), owner_rows(recording)
-    end_ms = last_ms(recording) or 0
+    end_ms = last_ms(recording, rows)
     every = sorted({row["bucket"] for row in rows})
     used = sorted({row["bucket"] for row in rows if row["streams"]})
     buckets = (used or every)[:_MOST_BUCKETS]
