@@ -43,10 +43,10 @@ def random_dataflow(seed: int) -> flow.Dataflow:
 def _source(name: str, rng: Random) -> flow.Source:
     partitions, every_ms, lag_ms = rng.choice((1, 2, 3)), rng.choice((100, 250, 400)), rng.choice((0, 300, 900))
     until_ms = rng.choice((5_000, 9_000))
-    rows = tuple((t, t + rng.randint(0, 500), rng.randrange(3)) for t in range(0, until_ms, every_ms))
+    rows = tuple((t, t + rng.randint(0, 500), rng.randrange(3), f"{name}{t}") for t in range(0, until_ms, every_ms))
     return flow.Source(
         name,
-        columns=("t", "at", "user"),
+        columns=("t", "at", "user", "id"),
         rows=rows,
         arrival="at",
         times=(flow.EventTime("t", lag_ms=lag_ms),),

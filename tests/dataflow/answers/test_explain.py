@@ -468,11 +468,12 @@ def test_a_dropped_row_names_the_rule_and_the_margin(vertex: Any, rule: str, lim
     recording = line([(0, 0), (1, 130), (2, 20), (3, 140)], vertex).record()
     drops = recording.why_dropped()
     (drop,) = drops
-    assert (drop.vertex, drop.rule, drop.time, drop.limit, drop.margin) == (vertex.name, rule, 20, limit, margin)
-    assert drop.passed_ms is not None
-    assert drop.passed_ms <= drop.at_ms
-    assert drop.sentence in drops.sentence
+    said = [drop.facts[label] for label in ("dropped by", "rule", "time", "lowest taken", "late by", "lost because")]
+    assert said == [vertex.name, rule, 20, limit, margin, "own rows"]
+    assert drop.number("passed at") <= drop.number("dropped at")
+    assert drop.sentence == drops.sentence
     assert f"{margin} ms below {limit} ms" in drops.sentence
+    assert drops.sentence.endswith("The watermark of partition 0 of s itself was 130 ms, with a lag of 0 s.")
     assert len(recording.why_dropped({"id": 1})) == 0
     assert recording.why_dropped(vertex=vertex.name).rows == drops.rows
 
@@ -480,18 +481,19 @@ def test_a_dropped_row_names_the_rule_and_the_margin(vertex: Any, rule: str, lim
 def test_a_row_that_is_late_for_a_join_is_dropped_by_its_side() -> None:
     run = joined().replace(faults=[flow.Disorder("orders", at_ms=300, by_ms=100, for_ms=10)])
     drops = run.record().why_dropped()
-    assert {drop.rule for drop in drops} == {"join"}
-    assert all(drop.margin == drop.limit - drop.time > 0 for drop in drops)
+    assert {drop.facts["rule"] for drop in drops} == {"join"}
+    assert {drop.facts["lost because"] for drop in drops} == {"own rows"}
+    assert all(drop.number("late by") == drop.number("lowest taken") - drop.number("time") > 0 for drop in drops)
 
 
 def test_drops_are_counted_by_rule() -> None:
     recording = line([(0, 0), (1, 130), (2, 20), (3, 30), (4, 150)], flow.LateDrop("d", "t"), WINDOW).record()
     drops = recording.why_dropped()
-    assert drops.sentence == "2 rows of line were dropped: 2 by the late drop rule of d, late by 100 ms to 110 ms."
-    assert drops.to_pandas()["margin"].tolist() == [110, 100]
+    assert drops.sentence == "Rows of line that were dropped: 2, late by at most 110 ms."
+    assert drops.to_pandas()["late by"].tolist() == [110, 100]
     assert json.loads(drops.to_json())["sentence"] == drops.sentence
     assert "<table>" in drops._repr_html_()
-    assert line([(0, 0)], WINDOW).record().why_dropped().sentence == "No row was dropped in line."
+    assert line([(0, 0)], WINDOW).record().why_dropped().sentence == "No row of line was dropped."
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,11 @@ from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.core.words import joined
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of, setters_first
-from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
+from wmlab.dataflow.answers.lost import dropped_rows, drops_of
+from wmlab.dataflow.answers.outcome import WindowAnswers, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.search import Search, unique_holders
-from wmlab.dataflow.answers.sentences import failure_sentence, watermark_sentences
+from wmlab.dataflow.answers.sentences import watermark_sentences
 from wmlab.dataflow.answers.state import held_state
 from wmlab.dataflow.answers.stragglers import MEANINGS, stretches_of
 from wmlab.dataflow.answers.values import Drops, Explanation
@@ -85,8 +86,7 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
     run = DataflowRun(recording)
     if vertex is not None:
         run.vertex(vertex)
-    rows = tuple(dropped_rows(run, row or {}, vertex=vertex))
-    return Drops(stream=run.stream, rows=rows, failure=failure_sentence(run.end))
+    return drops_of(run, tuple(dropped_rows(run, row or {}, vertex=vertex)))
 
 
 def _times_apart(run: DataflowRun, vertex: str, until_ms: int) -> str:

@@ -6,21 +6,19 @@ edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import clock_words, counted, joined, listed, shown
+from wmlab.core.words import clock_words, counted, joined, listed
 from wmlab.dataflow.answers.cause import release_ms_of, setters_first
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.run import DataflowRun, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
 from wmlab.dataflow.answers.sentences import failure_sentence, held_sentences, release_sentence
-from wmlab.dataflow.answers.values import DroppedRow, Explanation
+from wmlab.dataflow.answers.values import Explanation
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value
@@ -113,7 +111,7 @@ class WindowAnswers:
         firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance, execution = max(firsts.values())
-        step = _first_step(self.run, (execution, self.vertex, instance, "global", self.key), self.rule.closed_by(end))
+        step = self.run.first_step((execution, self.vertex, instance, "global", self.key), self.rule.closed_by(end))
         let, watermark = "at the end of its inputs", None
         if step is not None:
             watermark = dict(step["emitted"])[self.key]
@@ -251,38 +249,3 @@ class WindowAnswers:
 
 def _least(watermark: int | None) -> int:
     return MIN if watermark is None else watermark
-
-
-def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
-    """The dropped rows that have the columns of `row`, at all vertices or at one."""
-    for drop in run.rows("drops"):
-        values = read(drop["row"])
-        if _has(values, row) and (vertex is None or drop["vertex"] == vertex):
-            known = {**drop, "passed_ms": _passed_ms(run, drop), "row": values}
-            yield DroppedRow(**{field.name: known[field.name] for field in fields(DroppedRow)})
-
-
-def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
-    """When the watermark had come by which the row was late."""
-    level = "edge" if drop["rule"] == "join" else "global"
-    of_key = (drop["execution"], drop["vertex"], drop["instance"], level, drop["key"])
-    step = _first_step(run, of_key, drop["limit"])
-    return None if step is None or step["at_ms"] > drop["at_ms"] else int(step["at_ms"])
-
-
-def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
-    """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
-    values, steps = run.emitted_watermarks.get(of_key, ((), ()))
-    index = bisect_left(values, watermark)
-    return steps[index] if index < len(values) else None
-
-
-def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a row has these columns; on the right side of a join some are called `right_NAME`.
-
-    Raises `RecordingError` for anything but a map of columns.
-    """
-    if not isinstance(row, Mapping):
-        raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")
-    plain = all(name in values and values[name] == value for name, value in row.items())
-    return plain or all(values.get(f"right_{name}", values.get(name, ...)) == value for name, value in row.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,6 +137,12 @@ class DataflowRun:
                     values.append(max([value, *values[-1:]]))
                     steps_of_key.append(step)
         return emissions
+
+    def first_step(self, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
+        """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
+        values, steps = self.emitted_watermarks.get(of_key, ((), ()))
+        index = bisect_left(values, watermark)
+        return steps[index] if index < len(values) else None
 
     def _rows(self, table: str) -> list[RecordedRow]:
         if table != "coalescing":
