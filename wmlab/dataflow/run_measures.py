@@ -13,7 +13,7 @@ from wmlab.core.late import Late, Span, covered_ms
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BoundSteps, Lag, RunMeasures, with_lag
 from wmlab.core.scenario_words import Vocabulary, words_of
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read, run_of
 from wmlab.dataflow.answers.sentences import failure_sentence
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 
@@ -31,7 +31,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     """
     if stream is not None:
         raise RecordingError("a stream is named; dataflows have none.", remedy="leave the stream out.")
-    run = DataflowRun(recording)
+    run = run_of(recording)
     vertex = run.last_waiting
     steps = coalesced_steps(run, vertex)
     lag = Lag.of(steps)
@@ -45,7 +45,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         lag_ms=lag.mean_ms,
         scenario=None if scenario is None else words_of(scenario, Vocabulary()),
         late=late,
-        failure=failure_sentence(run.end),
+        failure=failure_sentence(run),
         results=results,
         measures={
             "rows read": sum(row["passed"] for row in run.rows("source_rows")),

@@ -24,7 +24,7 @@ def test_a_recording_from_files_gives_the_answers_of_the_run(tmp_path: Path) -> 
 def test_functions_are_known_while_the_recording_is_in_memory(tmp_path: Path) -> None:
     same = flow.Map("same", function=lambda row: dict(row))
     run = line(source("s", ROWS), same, WINDOW).record()
-    assert "waits for" in run.explain(60).sentence
+    assert run.explain(60).facts["window to"] == 80
     saved = run.save(tmp_path / "run")
     assert saved.explain(60) == run.explain(60)
     with pytest.raises(RecordingError, match="Python functions, which a recording does not keep") as refused:

@@ -25,11 +25,7 @@ def delayed(idle_timeout_ms: int) -> DataflowRecording:
     window = flow.Window("w", 1_000, column="t", by=("p",), aggregates={"n": "count()"})
     return flow.Dataflow(
         "delayed",
-        vertices=(
-            source,
-            flow.Window("w", 1_000, column="t", by=("p",), aggregates={"n": "count()"}),
-            flow.Sink("out"),
-        ),
+        vertices=(source, window, flow.Sink("out")),
         edges=("in -> w -> out",),
         faults=(flow.LatePartition("in", 1, at_ms=10_000, for_ms=5_000, by_ms=6_000),),
         duration_ms=60_000,
@@ -52,7 +48,7 @@ def test_six_rows_are_lost_while_their_partition_is_idle_and_the_timeout_that_ke
     assert said == {("idle", "partition 1 of in", 9_500, 11_500, 2_000, 7_000)}
     assert drops.sentence == (
         "Rows of delayed that were dropped: 6, late by at most 6.0 s. Nothing waited for partition 1 of in when 6 of "
-        "them were passed; 7.0 s as timeout keep these."
+        "them were passed; a timeout of 7.0 s keeps these."
     )
 
 

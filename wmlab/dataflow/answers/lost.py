@@ -19,12 +19,13 @@ from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.facts import Facts, Value
+from wmlab.core.facts import Value
 from wmlab.core.words import shown
+from wmlab.dataflow.answers.cause_facts import chosen, dataflow_facts, of_end
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import row_words
 from wmlab.dataflow.answers.values import DroppedRow, Drops
-from wmlab.dataflow.answers.vocabulary import DROPS, FAILED, IDLE_WHEN_PASSED, LABELS, LostBecause
+from wmlab.dataflow.answers.vocabulary import DROPS, FAILED, IDLE_WHEN_PASSED, LostBecause
 
 _AT: Final = itemgetter("at_ms")
 _NOT_KNOWN: Final[Mapping[str, Value]] = {"lost because": LostBecause.NOT_KNOWN}
@@ -66,7 +67,7 @@ def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None
             "passed at": None if passing is None or passing["at_ms"] > drop["at_ms"] else passing["at_ms"],
             **lost_because(run, drop),
         }
-        yield DroppedRow(row=values, facts=Facts(LABELS, facts, clock_ms=run.times_ms))
+        yield DroppedRow(row=values, facts=dataflow_facts(run, facts))
 
 
 def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
@@ -76,7 +77,7 @@ def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
         return Drops(rows=tuple(rows), facts=rows[0].facts, templates=rows[0].templates)
     values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows)}
     if run.end is not None and run.end.is_failure:
-        values |= {"failed at": run.end.at_ms, "failure": run.end.reason.rstrip(".") or None}
+        values |= of_end(run.end)
     if rows:
         values["late by"] = max(row.number("late by") for row in rows)
     if idle:
@@ -85,9 +86,8 @@ def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
             "partition": tuple(dict.fromkeys(str(row.facts["partition"]) for row in idle)),
         }
         values["kept with timeout"] = max(row.number("kept with timeout") for row in idle)
-    facts = Facts(LABELS, values, clock_ms=run.times_ms)
-    chosen = [facts.first_of(FAILED), DROPS[0 if rows else 1], facts.first_of(IDLE_WHEN_PASSED)]
-    return Drops(rows=tuple(rows), facts=facts, templates=tuple(t for t in chosen if t is not None)[:2])
+    facts = dataflow_facts(run, values)
+    return Drops(rows=tuple(rows), facts=facts, templates=chosen(facts, FAILED, DROPS, IDLE_WHEN_PASSED))
 
 
 def level_of(drop: RecordedRow) -> tuple[int, str, int, str, int]:
@@ -100,7 +100,7 @@ def _row_of_source(run: DataflowRun, drop: RecordedRow) -> RecordedRow | None:
     """The one row of a source that the dropped one can be; None: there is none, or more than one."""
     rows = [
         row
-        for vertex, instance in _sources_of(run, drop["vertex"], drop["instance"])
+        for vertex, instance in run.sources_of(drop["vertex"], drop["instance"])
         for row in run.indexed("source_rows", "row").get((drop["execution"], vertex, instance, drop["row"]), ())
         if row["passed"] and row["at_ms"] <= drop["at_ms"]
     ]
@@ -108,14 +108,6 @@ def _row_of_source(run: DataflowRun, drop: RecordedRow) -> RecordedRow | None:
         return None
     column = run.vertices[rows[0]["vertex"]]["keys"][drop["key"]]
     return rows[0] if read(drop["row"])[column] == drop["time"] else None
-
-
-def _sources_of(run: DataflowRun, vertex: str, instance: int) -> set[tuple[str, int]]:
-    """The instances of sources in front of an instance."""
-    into = run.into(vertex, instance)
-    if not into:
-        return {(vertex, instance)}
-    return set().union(*(_sources_of(run, queue["source"], queue["source_instance"]) for queue in into))
 
 
 class _Partition:
@@ -127,7 +119,7 @@ class _Partition:
         self._column = run.vertices[row["vertex"]]["keys"][drop["key"]]
         self._rule = run.rules.times[row["vertex"], drop["key"]].mapper
         instances = sorted(
-            each for each in _sources_of(run, drop["vertex"], drop["instance"]) if each[0] == row["vertex"]
+            each for each in run.sources_of(drop["vertex"], drop["instance"]) if each[0] == row["vertex"]
         )
         tables = (
             [each for where in instances for each in run.indexed(table).get((drop["execution"], *where), ())]

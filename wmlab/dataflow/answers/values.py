@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from wmlab.core.answers import Answer, Cell, TableAnswer
+from wmlab.core.answers import Cell, TableAnswer
 from wmlab.core.facts import FactAnswer, Facts
 from wmlab.core.words import grouped
 from wmlab.dataflow.answers.cause import Holder
-from wmlab.dataflow.answers.state import HeldState
 from wmlab.dataflow.answers.vocabulary import BECAUSE, LATE, LostBecause
 
 Asked = Literal["watermark", "window"]
@@ -80,14 +79,15 @@ class Drops(FactAnswer, TableAnswer[DroppedRow]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Explanation(Answer):
+class Explanation(FactAnswer):
     """Why a watermark or a window is where it is at `at_ms` (clock, ms).
 
     `asked` says which of them. `cause` is one word: held, moving, idle, ended, failed, completed, stuck; for a window:
     came out, empty, waiting or failed. `watermark` is the last one that `vertex` emitted for `key`, `since_ms` is when
     it last moved (for a window that came out: when it did), and `needed` is the watermark that would release it.
     `holders` are the inputs that hold it; `release_ms` is when it is released if nothing else happens. Each is None if
-    unknown or if there is none. `state` says whether the state of the vertex stays bounded.
+    unknown or if there is none. `facts.label(name)` has the
+    meaning of each label.
     """
 
     at_ms: int
@@ -102,5 +102,5 @@ class Explanation(Answer):
     needed: int | None = None
     holders: tuple[Holder, ...] = ()
     release_ms: int | None = None
-    state: HeldState | None = None
-    sentence: str
+    facts: Facts
+    templates: tuple[str, ...]
