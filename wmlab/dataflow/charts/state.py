@@ -209,8 +209,8 @@ def state_size(
     """Draw the state size of one vertex in each of up to four runs, for all its instances together.
 
     `vertex` is by default the one with the largest state; `labels` name the runs. A limit is a line where the vertex
-    has one instance. Raises `ChartError` for more runs, a vertex that is not there, one that held nothing in any run, or
-    labels that do not fit.
+    has one instance. Raises `ChartError` for more runs, a vertex that is not there, one that held nothing in any of
+    them, or labels that do not fit.
     """
     recordings = (recording, *others)
     if len(recordings) > len(SERIES):
