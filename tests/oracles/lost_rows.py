@@ -47,8 +47,20 @@ class LostRows:
 
     def is_lost(self, name: str, **fields: Any) -> bool:
         """Whether a row is lost when its source has other fields."""
-        (source,) = (row["vertex"] for row in self._read if row["id"] == name)
+        source = next(row["vertex"] for row in self._read if row["id"] == name)
         return name in self._lost_with(source, **fields)
+
+    def is_passed_before_it_was_added(self, name: str) -> bool:
+        """Whether the script adds the partition of a row after the vertex was where the row is late."""
+        row = next(row for row in self._read if row["id"] == name)
+        added = [fault.at_ms for fault in self._script.faults if isinstance(fault, flow.AddPartition)
+                 and (fault.source, fault.partition) == (row["vertex"], row["partition"])]  # fmt: skip
+        (drop,) = (d for d in self._recording.table("drops").to_pylist() if json.loads(d["row"])["id"] == name)
+        window = next(vertex for vertex in self._script.vertices if vertex.name == drop["vertex"])
+        late_from = drop["time"] // window.step_ms * window.step_ms + window.step_ms
+        every = DataflowOracle(self._recording).history(drop["vertex"], drop["instance"], drop["key"])
+        passed_ms = next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= late_from)
+        return added != [] and passed_ms <= added[0]
 
     def _lost_with(self, source: str, **fields: Any) -> set[str]:
         vertices = [replace(vertex, **fields) if vertex.name == source else vertex for vertex in self._script.vertices]

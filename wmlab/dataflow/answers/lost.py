@@ -42,8 +42,7 @@ def lost_because(run: DataflowRun, drop: RecordedRow) -> Mapping[str, Value]:
     """What let the watermark pass a dropped row, as facts about the partition that it is from."""
     passing = run.first_step(level_of(drop), late_from(run, drop))
     if passing is None or passing["at_ms"] > drop["at_ms"]:
-        restarted = run.executions[drop["execution"] - 1]["snapshot"] is not None
-        return {"lost because": LostBecause.RESTART} if restarted else _NOT_KNOWN
+        return _NOT_KNOWN
     row = _row_of_source(run, drop)
     return _NOT_KNOWN if row is None else _Partition(run, drop, row).facts(passing)
 

@@ -23,8 +23,6 @@ class LostBecause(StrEnum):
     """Rows of the same partition, or its clock, had brought the watermark of the partition that far."""
     NOT_THERE = "not there"
     """The partition was added later."""
-    RESTART = "restart"
-    """The watermark is that of an earlier execution, whose snapshot it was saved in."""
     NOT_KNOWN = "not known"
     """The tables do not tell which row of a source it was, or what let the watermark pass."""
 
@@ -90,7 +88,7 @@ LABELS: Final = vocabulary(
     ("lowest taken", Kind.EVENT_TIME, "the lowest event time that the vertex still took then"),
     ("late by", Kind.LENGTH, "by how much the time of the row is below that"),
     ("passed at", Kind.MOMENT, "when the watermark had come by which that time was the lowest"),
-    ("lost because", Kind.WORD, "what had let the watermark pass: idle, own rows, not there, restart or not known"),
+    ("lost because", Kind.WORD, "what had let the watermark pass: idle, own rows, not there or not known"),
     ("partition", Kind.NAME, "the partition of the source that the row is from"),
     ("watermark of partition", Kind.EVENT_TIME, "its own watermark when the row was read"),
     ("lag", Kind.LENGTH, "how far a watermark of the source is behind the rows"),
@@ -155,7 +153,6 @@ BECAUSE: Final = {
     "a timeout of {kept with timeout} keeps it.",
     LostBecause.OWN_ROWS: "The watermark of {partition} itself was {watermark of partition}, with a lag of {lag}.",
     LostBecause.NOT_THERE: "The watermark had passed it before {partition} was added.",
-    LostBecause.RESTART: "The watermark is that of an earlier execution.",
     LostBecause.NOT_KNOWN: "Why the watermark had passed it is not known.",
 }
 """The second sentence about a lost row; the first is `LATE`."""
