@@ -40,13 +40,25 @@ def random_dataflow(seed: int) -> flow.Dataflow:
     )
 
 
+def with_another_fault(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same, and a partition is added late, or the job restarts from a snapshot."""
+    rng = Random(seed)
+    source = next(vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Source))
+    if seed % 2:
+        added = flow.AddPartition(source.name, rng.randrange(source.partitions), at_ms=rng.randrange(1_000, 8_000))
+        return dataflow.replace(faults=(*dataflow.faults, added))
+    restart = flow.Restart(at_ms=rng.randrange(2_000, 9_000))
+    snapshots: Any = {"guarantee": "at_least_once", "snapshot_every_ms": rng.choice((500, 2_000))}
+    return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
+
+
 def _source(name: str, rng: Random) -> flow.Source:
     partitions, every_ms, lag_ms = rng.choice((1, 2, 3)), rng.choice((100, 250, 400)), rng.choice((0, 300, 900))
     until_ms = rng.choice((5_000, 9_000))
-    rows = tuple((t, t + rng.randint(0, 500), rng.randrange(3)) for t in range(0, until_ms, every_ms))
+    rows = tuple((t, t + rng.randint(0, 500), rng.randrange(3), f"{name}{t}") for t in range(0, until_ms, every_ms))
     return flow.Source(
         name,
-        columns=("t", "at", "user"),
+        columns=("t", "at", "user", "id"),
         rows=rows,
         arrival="at",
         times=(flow.EventTime("t", lag_ms=lag_ms),),

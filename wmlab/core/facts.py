@@ -36,7 +36,9 @@ class Kind(StrEnum):
     """What the value of a label is, and so how it is written."""
 
     MOMENT = "moment"
-    """A time of the clock or of an event, int ms."""
+    """A time of the clock or, where both are one, of an event, int ms."""
+    EVENT_TIME = "event time"
+    """A time of an event or a watermark, int ms, where the clock of the run may have another zero."""
     LENGTH = "length"
     """A duration, int ms."""
     COUNT = "count"
@@ -83,14 +85,19 @@ class Facts(Mapping[str, Value]):
     """The facts of one answer, a mapping from label to typed value; in text, rows in aligned columns.
 
     Times and lengths are int ms, names are str, or a tuple where several parties are meant. A fact without a value is
-    not there. `clock_ms` is a time of the clock of the run: if that is an instant, all moments are. Raises `ValueError`
-    for a label that the vocabulary does not have.
+    not there. `clock_ms` is a time of the clock of the run: if that is an instant, all moments are; `event_ms` is an
+    event time of it likewise. Raises `ValueError` for a label that the vocabulary does not have.
     """
 
-    __slots__ = ("_clock_ms", "_labels", "_values")
+    __slots__ = ("_labels", "_values", "_zeros")
 
     def __init__(
-        self, labels: Vocabulary, values: Mapping[str, Value] | None = None, *, clock_ms: int | None = None
+        self,
+        labels: Vocabulary,
+        values: Mapping[str, Value] | None = None,
+        *,
+        clock_ms: int | None = None,
+        event_ms: int | None = None,
     ) -> None:
         single = {label: _single(value) for label, value in (values or {}).items()}
         unknown = [label for label in single if label not in labels]
@@ -98,7 +105,7 @@ class Facts(Mapping[str, Value]):
             raise ValueError(f"{unknown[0]!r} is no label of this vocabulary")
         self._labels = labels
         self._values = {label: value for label, value in single.items() if value is not None}
-        self._clock_ms = clock_ms
+        self._zeros = {Kind.MOMENT: clock_ms, Kind.EVENT_TIME: event_ms}
 
     def __getitem__(self, label: str) -> Value:
         return self._values[label]
@@ -111,7 +118,8 @@ class Facts(Mapping[str, Value]):
 
     def with_facts(self, values: Mapping[str, Value]) -> Facts:
         """These facts and further ones at their end."""
-        return Facts(self._labels, self._values | dict(values), clock_ms=self._clock_ms)
+        clock_ms, event_ms = self._zeros.values()
+        return Facts(self._labels, self._values | dict(values), clock_ms=clock_ms, event_ms=event_ms)
 
     def label(self, name: str) -> Label:
         """The label of this name, with its meaning; raises `KeyError` if the vocabulary has none."""
@@ -152,22 +160,25 @@ class Facts(Mapping[str, Value]):
     def _repr_html_(self) -> str:
         return html_rows((label.name, texts, label.meaning) for label, texts in self.rows())
 
-    def _times(self, names: Iterable[str]) -> Mapping[int, str]:
-        """How the moments of some labels are written: in tenths, or all in ms if two of them would look the same."""
+    def _times(self, names: Iterable[str]) -> Mapping[tuple[Kind, int], str]:
+        """How the times of some labels are written: in tenths, or all in ms if two of them would look the same."""
         moments = {
-            each
+            (self._labels[name].kind, each)
             for name in names
-            if self._labels[name].kind is Kind.MOMENT
+            if self._labels[name].kind in self._zeros
             for each in _each(self._values[name])
             if isinstance(each, int)
         }
-        clock_ms = next((time for time in (self._clock_ms, *moments) if is_instant([time])), None)
-        words = {time: clock_words(time, clock_ms=clock_ms) for time in moments}
-        if len(set(words.values())) < len(words):
-            words = {time: to_the_ms(time, clock_ms=clock_ms) for time in moments}
+        zeros = {
+            kind: next((ms for ms in (zero, *(ms for of, ms in moments if of is kind)) if is_instant([ms])), None)
+            for kind, zero in self._zeros.items()
+        }
+        words = {(kind, ms): clock_words(ms, clock_ms=zeros[kind]) for kind, ms in moments}
+        if len(set(words.values())) < len({ms for _, ms in moments}):
+            words = {(kind, ms): to_the_ms(ms, clock_ms=zeros[kind]) for kind, ms in moments}
         return words
 
-    def _texts(self, name: str, times: Mapping[int, str]) -> list[str]:
+    def _texts(self, name: str, times: Mapping[tuple[Kind, int], str]) -> list[str]:
         kind = self._labels[name].kind
         return [_text(kind, each, times) for each in _each(self._values[name])]
 
@@ -236,7 +247,7 @@ def _each(value: Value) -> Iterable[Single]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _text(kind: Kind, value: Single, times: Mapping[int, str]) -> str:
+def _text(kind: Kind, value: Single, times: Mapping[tuple[Kind, int], str]) -> str:
     if value is None:
         return _ABSENT
     match kind:
@@ -246,8 +257,8 @@ def _text(kind: Kind, value: Single, times: Mapping[int, str]) -> str:
             return str(value)
     assert not isinstance(value, str)
     match kind:
-        case Kind.MOMENT:
-            return times[int(value)]
+        case Kind.MOMENT | Kind.EVENT_TIME:
+            return times[kind, int(value)]
         case Kind.LENGTH:
             return rounded(value)
         case Kind.SIZE:

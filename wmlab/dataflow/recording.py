@@ -17,7 +17,7 @@ from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.job import Ran
 from wmlab.dataflow.answers.permutations import results as permutations
 from wmlab.dataflow.answers.results import results
-from wmlab.dataflow.answers.run import DataflowRun
+from wmlab.dataflow.answers.run import run_of
 from wmlab.dataflow.answers.sentences import failure_of
 from wmlab.dataflow.checks.steps import all_steps
 from wmlab.dataflow.run_measures import late_in, measures
@@ -29,7 +29,7 @@ from wmlab.dataflow.tables import DATAFLOW_TABLES
 class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     """Everything that happened in a dataflow."""
 
-    __slots__ = ("_ran",)
+    __slots__ = ("_ran", "_run")
 
     @property
     def dataflow(self) -> Dataflow:
@@ -82,7 +82,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         verdicts = replace(in_memory(self, *only), failure=failure_of(self))
         if only or len(self.table("vertices")["stream"].unique()) != 1:
             return verdicts
-        run = DataflowRun(self)
+        run = run_of(self)
         return replace(verdicts, late={run.stream: late_in(run)})
 
     def coalesced(self, spark: Any = None) -> Any:

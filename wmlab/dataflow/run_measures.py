@@ -13,7 +13,7 @@ from wmlab.core.late import Late, Span, covered_ms
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BoundSteps, Lag, RunMeasures, with_lag
 from wmlab.core.scenario_words import Vocabulary, words_of
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read, run_of
 from wmlab.dataflow.answers.sentences import failure_sentence
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 
@@ -31,7 +31,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     """
     if stream is not None:
         raise RecordingError("a stream is named; dataflows have none.", remedy="leave the stream out.")
-    run = DataflowRun(recording)
+    run = run_of(recording)
     vertex = run.last_waiting
     steps = coalesced_steps(run, vertex)
     lag = Lag.of(steps)
@@ -45,7 +45,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         lag_ms=lag.mean_ms,
         scenario=None if scenario is None else words_of(scenario, Vocabulary()),
         late=late,
-        failure=failure_sentence(run.end),
+        failure=failure_sentence(run),
         results=results,
         measures={
             "rows read": sum(row["passed"] for row in run.rows("source_rows")),
@@ -89,7 +89,7 @@ def _level(run: DataflowRun, vertex: str, instance: int) -> str:
     return "global" if several and run.vertices[vertex]["kind"] != "join" else "edge"
 
 
-class Given(NamedTuple):
+class WatermarksGot(NamedTuple):
     """The watermarks of one key that an instance was given: values that rise, after how many items, and when (ms)."""
 
     values: Sequence[int]
@@ -123,13 +123,13 @@ def late_in(run: DataflowRun) -> Late:
 def _late_rows(run: DataflowRun) -> Iterator[tuple[int, Span]]:
     """Of each late row by how much it was below the watermark, and from when to when that waited for it."""
     queues = {queue["queue"]: queue for queue in run.queues if run.vertices[queue["target"]]["kind"] in ACTING}
-    given: dict[tuple[int, str, int, int], Given] = {}
+    watermarks: dict[tuple[int, str, int, int], WatermarksGot] = {}
     for execution in run.executions:
         for vertex, instance, key in {
             (queue["target"], queue["target_instance"], key) for queue in queues.values() for key in queue["keys"]
         }:
             where = (execution["execution"], vertex, instance)
-            given[*where, key] = _given(run, given, execution, vertex, instance, key)
+            watermarks[*where, key] = _watermarks_got(run, watermarks, execution, vertex, instance, key)
     for (number, name), items in run.indexed("items").items():
         if name not in queues:
             continue
@@ -137,7 +137,7 @@ def _late_rows(run: DataflowRun) -> Iterator[tuple[int, Span]]:
         for row in items:
             if row["kind"] == "event" and row["taken"] is not None:
                 amounts = [
-                    given[number, queue["target"], queue["target_instance"], key].late(row, time)
+                    watermarks[number, queue["target"], queue["target_instance"], key].late(row, time)
                     for key, time in _times(row, queue["keys"]).items()
                 ]
                 if above := [each for each in amounts if each is not None]:
@@ -152,14 +152,14 @@ def _times(row: RecordedRow, keys: Mapping[int, str]) -> Mapping[int, int]:
     return {key: values[column] for key, column in keys.items() if values.get(column) is not None}
 
 
-def _given(
+def _watermarks_got(
     run: DataflowRun,
-    given: Mapping[tuple[int, str, int, int], Given],
+    watermarks: Mapping[tuple[int, str, int, int], WatermarksGot],
     execution: RecordedRow,
     vertex: str,
     instance: int,
     key: int,
-) -> Given:
+) -> WatermarksGot:
     """What an instance was given in an execution, and before that in the snapshot from which this began."""
     steps = run.emitted_watermarks.get(
         (execution["execution"], vertex, instance, _level(run, vertex, instance), key), ((), ())
@@ -174,10 +174,10 @@ def _given(
         and row["execution"] < execution["execution"]
     ]
     for row in saved[-1:] if execution["snapshot"] is not None else ():
-        before = given[row["execution"], vertex, instance, key]
+        before = watermarks[row["execution"], vertex, instance, key]
         kept = bisect_right(before.at_ms, row["saved_ms"])
         if kept:
             restored = before.values[kept - 1]
             values = [restored, *(max(restored, value) for value in values)]
             taken, at_ms = [0, *taken], [execution["started_ms"], *at_ms]
-    return Given(values, taken, at_ms)
+    return WatermarksGot(values, taken, at_ms)

@@ -6,7 +6,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from simpy import Environment
 
+import wmlab as wm
 from tests.dataflow.flows import ROWS, WINDOW, line, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
@@ -24,7 +26,7 @@ def test_a_recording_from_files_gives_the_answers_of_the_run(tmp_path: Path) -> 
 def test_functions_are_known_while_the_recording_is_in_memory(tmp_path: Path) -> None:
     same = flow.Map("same", function=lambda row: dict(row))
     run = line(source("s", ROWS), same, WINDOW).record()
-    assert "waits for" in run.explain(60).sentence
+    assert run.explain(60).facts["window to"] == 80
     saved = run.save(tmp_path / "run")
     assert saved.explain(60) == run.explain(60)
     with pytest.raises(RecordingError, match="Python functions, which a recording does not keep") as refused:
@@ -52,3 +54,23 @@ def test_a_function_that_does_not_give_the_same_twice_is_refused() -> None:
     run = line(source("s", ROWS), some, WINDOW).record()
     with pytest.raises(RecordingError, match="does not give the recorded run again"):
         run.explain(60)
+
+
+def test_ten_questions_of_one_recording_run_the_job_once_and_a_chart_of_coalescing_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[Environment] = []
+    step = Environment.step
+    monkeypatch.setattr(Environment, "step", lambda env: (steps.append(env), step(env)))
+    run = line(source("s", ROWS), WINDOW).record()
+    of_run = len(steps)
+    for at_ms in (*range(200, 2_000, 200), 1_999):
+        run.explain(at_ms)
+    assert of_run // 2 < len(steps) - of_run <= of_run
+    asked = len(steps)
+    run.explain(1_999)
+    wm.dataflow.chart.coalescing(run, vertex="w")
+    assert len(steps) == asked
+    run.explain(200)
+    run.explain(240)
+    assert len(steps) - asked < of_run, "an earlier moment begins again, and a later one goes on from there"

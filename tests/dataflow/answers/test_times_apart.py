@@ -32,7 +32,7 @@ def test_a_join_of_times_that_do_not_overlap_is_explained_so(shift: int) -> None
     run = joined(shift).record()
     for answer in (run.explain(vertex="both"), run.explain(1_500, vertex="both")):
         assert "The event times of the inputs of both do not overlap" in answer.sentence
-    assert "a from 0 ms to 1.5 s" in run.explain(1_500, vertex="both").sentence
+    assert run.explain(1_500, vertex="both").facts["inputs apart"] == "both"
     (into_sink,) = (queue["queue"] for queue in run.table("queues").to_pylist() if queue["target"] == "out")
     assert not [row for row in run.table("items").to_pylist() if (row["queue"], row["kind"]) == (into_sink, "event")]
 

@@ -69,7 +69,7 @@ def test_merging_at_a_source_shows_its_partitions(run: Recording) -> None:
         if row["vertex"] == "a" and row["emitted"]:
             sent[row["at_ms"]] = dict(row["emitted"])[0]
     assert merged_ == [*sent.items(), (1_000, list(sent.values())[-1])]
-    assert chart.sentence.startswith(run.explain(vertex="a", key=0, instance=0).headline)
+    assert chart.facts == {"vertex": "a", "watermark": merged_[-1][1]}
     assert charts.coalescing(run).data == chart.data, "it is the first that merges"
     assert set(charts.coalescing(run, vertex="both").data["input"]) == {"a", "b", "coalesced"}
 
@@ -78,7 +78,7 @@ def test_dropped_rows_are_in_the_chart(run: Recording) -> None:
     dropped = run.table("drops").num_rows
     assert dropped > 2
     chart = charts.coalescing(run, vertex="count")
-    assert f"Dropped: {dropped} rows." in chart.sentence
+    assert chart.sentence.endswith(f"Rows that were dropped: {dropped}.")
     assert len(layers_of(chart)["dropped row"].xs) == dropped
 
 
@@ -105,18 +105,20 @@ def test_a_click_on_coalescing_asks_about_the_curve_that_is_drawn(run: Recording
     assert chart.answer(200) == run.explain(200, vertex="both", key=0, instance=0)
 
 
-def test_whether_state_stays_bounded_is_answered_without_a_forecast() -> None:
+def test_the_size_of_state_is_said_as_the_table_has_it_and_nothing_is_forecast() -> None:
     stops, lives = (joined(number, limit=60, duration_ms=400).record() for number in (5, 50))
     chart = charts.state_size(stops, lives, labels=["stops", "lives"])
-    assert "stops: not known, join holds" in chart.sentence
-    assert "lives: yes, join holds" in chart.sentence
-    assert "it stopped growing at" in chart.sentence
+    sizes = [
+        [row["size"] for row in run.table("state").to_pylist() if row["buffer"] == "all"] for run in (stops, lives)
+    ]
+    assert chart.facts["held at most"] == tuple(map(max, sizes))
+    assert chart.facts["held"] == tuple(of_run[-1] for of_run in sizes)
     assert {"stops", "lives", "limit 60"} == layers_of(chart).keys()
     assert max(size for run, _, size in rows_of(chart) if run == "lives") <= 6
     full = charts.state_size(joined(5, limit=60).record())
     assert "the job fails" in [rule.label for rule in full.scene.rules]
     assert full.sentence.startswith("The job failed at 670 ms: ")
-    assert full.sentence.endswith("No: join has reached its limit of 60 rows.")
+    assert (full.facts["held at most"], full.facts["limit"]) == (60, 60)
 
 
 def test_interleavings_are_bars_by_their_ends() -> None:
@@ -254,7 +256,8 @@ def test_a_chart_of_one_instance_of_several_names_it_and_the_size_of_all_has_no_
         if row["vertex"] == "w" and row["buffer"] == "all":
             total[row["instance"]] = row["size"]
     assert rows_of(chart)[-1][2] == sum(total.values())
-    assert f"Yes: w holds {sum(total.values())} accumulators; it stopped growing at 41" in chart.sentence
+    assert chart.facts["held"] == sum(total.values())
+    assert "limit" not in chart.facts
 
 
 def test_items_that_go_together_lie_side_by_side() -> None:

@@ -83,7 +83,7 @@ def test_the_batch_is_read_to_its_end_before_the_first_row_of_the_stream() -> No
         "held",
         {"orders": "on queue", "cities": "batch"},
     )
-    assert held.sentence.endswith("it has not ended. It is released by the end of cities.")
+    assert held.facts["end of"] == "cities"
 
 
 def test_each_instance_has_the_whole_batch_and_the_stream_is_dealt_out() -> None:

@@ -36,7 +36,7 @@ def test_a_window_reads_the_time_of_each_input_from_its_own_column() -> None:
     ]
     assert rows(run, "drops") == []
     waiting = explain(run, window=300, at_ms=9_000)
-    assert "The window from 200 ms to 300 ms of count holds" in waiting.sentence
+    assert "The window from 200 ms to 300 ms of count (rows: " in waiting.sentence
 
 
 @pytest.mark.parametrize(

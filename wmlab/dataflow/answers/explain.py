@@ -9,7 +9,6 @@ watermarks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,15 +16,14 @@ from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
 from wmlab.core.holders import Holders, holders_over
-from wmlab.core.overlap import TimeRange, apart_text, without_common_times
+from wmlab.core.overlap import TimeRange, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
-from wmlab.core.words import joined
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of, setters_first
-from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
-from wmlab.dataflow.answers.run import DataflowRun
+from wmlab.dataflow.answers.cause_facts import of_end, of_watermark
+from wmlab.dataflow.answers.lost import dropped_rows, drops_of
+from wmlab.dataflow.answers.outcome import WindowAnswers, window_vertex
+from wmlab.dataflow.answers.run import DataflowRun, run_of
 from wmlab.dataflow.answers.search import Search, unique_holders
-from wmlab.dataflow.answers.sentences import failure_sentence, watermark_sentences
-from wmlab.dataflow.answers.state import held_state
 from wmlab.dataflow.answers.stragglers import MEANINGS, stretches_of
 from wmlab.dataflow.answers.values import Drops, Explanation
 from wmlab.dataflow.model.join import LEFT, RIGHT, START
@@ -57,7 +55,7 @@ def explain(
     for name, option in (("reader", reader), ("stream", stream)):
         if option is not None:
             raise RecordingError(f"a {name} is named; dataflows have none.", remedy=f"leave the {name} out.")
-    run = DataflowRun(recording)
+    run = run_of(recording)
     _ = run.rules  # a damaged scenario is refused before its times are read
     at_ms = None if at_ms is None else moment_of_run(recording, at_ms)
     until_ms = run.end_ms if at_ms is None else at_ms
@@ -73,8 +71,7 @@ def explain(
     run.vertex(name)
     if at_ms is None:
         return holders_at(run, name, key, instance, never_happened(recording, run.stream))
-    answer = explain_vertex(Search(run, at_ms), name, key, instance)
-    return replace(answer, sentence=joined(answer.sentence, _times_apart(run, name, at_ms)))
+    return explain_vertex(Search(run, at_ms), name, key, instance)
 
 
 def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:
@@ -82,15 +79,14 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
 
     Raises `RecordingError` for a vertex that the recording does not have.
     """
-    run = DataflowRun(recording)
+    run = run_of(recording)
     if vertex is not None:
         run.vertex(vertex)
-    rows = tuple(dropped_rows(run, row or {}, vertex=vertex))
-    return Drops(stream=run.stream, rows=rows, failure=failure_sentence(run.end))
+    return drops_of(run, tuple(dropped_rows(run, row or {}, vertex=vertex)))
 
 
 def _times_apart(run: DataflowRun, vertex: str, until_ms: int) -> str:
-    """That no two rows that a join had got by then (clock, ms) could meet, since their times do not overlap; or empty.
+    """The vertex, if it is a join of whose rows by then (clock, ms) no two could meet, for their times; or empty.
 
     Joins count whose inputs have one watermarked time each, and rows that came at the same time.
     """
@@ -110,16 +106,14 @@ def _times_apart(run: DataflowRun, vertex: str, until_ms: int) -> str:
     before, behind = of_right.first - join.bounds[right][left], of_left.first - join.bounds[left][right]
     may_meet = of_left.last >= before and of_right.last >= behind
     apart = [] if may_meet else without_common_times(ranges)
-    return apart_text(f"the inputs of {vertex}", apart) if apart else ""
+    return vertex if apart else ""
 
 
 def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:
     """Why nothing comes out of `vertex`; raises `RecordingError` if no watermark can reach it."""
     cause = cause_at(search, vertex, key, instance)
-    # A batch grows to its end, which says nothing of what comes after.
-    is_batch = search.run.vertex(vertex)["kind"] == "hash join"
-    state = None if is_batch else held_state(search.run, search.execution, vertex, cause.instance, search.at_ms)
-    sentence = watermark_sentences(search.run, cause, state)
+    idle = search.not_waited_for(cause.vertex, cause.instance, cause.key, cause.watermark)
+    facts, templates = of_watermark(search.run, cause, idle, _times_apart(search.run, vertex, search.at_ms))
     return Explanation(
         at_ms=cause.at_ms,
         stream=search.run.stream,
@@ -133,8 +127,8 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
         needed=cause.needed,
         holders=() if cause.end is not None else cause.holders,
         release_ms=cause.release_ms,
-        state=state,
-        sentence=sentence,
+        facts=facts,
+        templates=templates,
     )
 
 
@@ -243,11 +237,11 @@ def holders_at(
     ]
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
     also: dict[str, Value] = {
-        "inputs apart": vertex if _times_apart(run, vertex, run.end_ms) else None,
+        "inputs apart": _times_apart(run, vertex, run.end_ms) or None,
         "never happened": tuple(in_vain),
     }
     if run.end is not None and run.end.is_failure:
-        also |= {"failed at": run.end.at_ms, "failure": run.end.reason.rstrip(".") or None}
+        also |= of_end(run.end)
     return holders_over(
         stretches,
         stream=run.stream,

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
@@ -238,23 +238,33 @@ def _fault_kind(fault: AnyFault, vertex: str, instance: int, partition: int | No
     return None
 
 
+_JOBS_KEPT: Final = 3
+
+
 class Job:
-    """The job of a recording, which runs again as far as it is asked for."""
+    """The job of a recording, which runs again as far as it is asked for.
+
+    A question about an earlier moment begins again. The jobs that stand at the latest moments are kept, and a question
+    goes on with the nearest one before it.
+    """
 
     def __init__(self, ran: Ran) -> None:
         self._ran = ran
-        self._job = sim.Job(*ran)
-        self._at_ms: int | None = None
+        self._jobs: dict[int, sim.Job] = {}
 
     def at(self, at_ms: int) -> JobState:
         """The job at a moment (clock, ms), when all that happened then has happened."""
-        if self._at_ms is not None and at_ms < self._at_ms:
-            self._job, self._at_ms = sim.Job(*self._ran), None
-        if self._at_ms is None:
-            self._job.begin()
-        self._job.advance(at_ms + 1)
-        self._at_ms = at_ms
-        return JobState(self._job, at_ms)
+        nearest_ms = max((known_ms for known_ms in self._jobs if known_ms <= at_ms), default=None)
+        if nearest_ms is None:
+            job = sim.Job(*self._ran)
+            job.begin()
+        else:
+            job = self._jobs.pop(nearest_ms)
+        job.advance(at_ms + 1)
+        self._jobs[at_ms] = job
+        if len(self._jobs) > _JOBS_KEPT:
+            del self._jobs[min(self._jobs)]
+        return JobState(job, at_ms)
 
     @property
     def fault_moments(self) -> set[int]:

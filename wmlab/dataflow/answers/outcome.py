@@ -6,21 +6,20 @@ edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import clock_words, counted, joined, listed, shown
+from wmlab.core.facts import Value
 from wmlab.dataflow.answers.cause import release_ms_of, setters_first
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.cause_facts import chosen, dataflow_facts, of_end, of_holders, of_release
+from wmlab.dataflow.answers.run import DataflowRun, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
-from wmlab.dataflow.answers.sentences import failure_sentence, held_sentences, release_sentence
-from wmlab.dataflow.answers.values import DroppedRow, Explanation
+from wmlab.dataflow.answers.values import Explanation
+from wmlab.dataflow.answers.vocabulary import CAME_OUT, EMPTY, FAILED, LET_OUT, NOT_IN_IT, RELEASE, WAITING
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value
@@ -58,7 +57,6 @@ class WindowAnswers:
         self.rule = cast("WindowProcessor | SessionProcessor", self.recorded.rule)
         self.key: int = self.rule.key
         self.instances = range(search.run.vertex(vertex)["parallelism"])
-        self._several = len(self.instances) > 1
 
     def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """A row that came in as the rule takes it."""
@@ -113,31 +111,21 @@ class WindowAnswers:
         firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance, execution = max(firsts.values())
-        step = _first_step(self.run, (execution, self.vertex, instance, "global", self.key), self.rule.closed_by(end))
-        let, watermark = "at the end of its inputs", None
+        step = self.run.first_step((execution, self.vertex, instance, "global", self.key), self.rule.closed_by(end))
+        watermark = None
+        values: dict[str, Value] = {
+            "window from": results[0].row["start"],
+            "window to": end,
+            "came out at": at_ms,
+            "results": len(results),
+        }
         if step is not None:
             watermark = dict(step["emitted"])[self.key]
             sources = (queue["source"] for queue in self.run.into(self.vertex, instance, step["input"]))
-            source = next(sources, self.vertex)
-            did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
-            let = f"the watermark reached {self.run.time(watermark)} when {source} {did}"
-        text = f"came out at {clock_words(at_ms)} with {counted(len(results), 'result')}: {let}"
-        if self._several:
-            text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
-        start = results[0].row["start"]
-        sentence = f"{self._name(start, end)} {text}."
-        return self._explanation("came out", end, sentence, instance=instance, watermark=watermark, since_ms=at_ms)
-
-    def _left(self, results: Sequence[WindowResult]) -> str:
-        """Which instances the results left, and when."""
-        firsts = {result.instance: result.at_ms for result in reversed(results)}
-        counts = Counter(result.instance for result in results)
-        parts = [
-            f"of {self.run.instance_name(self.vertex, number)} at {clock_words(at_ms)} with "
-            f"{counted(counts[number], 'result')}"
-            for number, at_ms in sorted(firsts.items(), key=lambda entry: (entry[1], entry[0]))
-        ]
-        return f"came out {listed(parts)}"
+            values |= {"watermark": watermark, "since": step["at_ms"]}
+            values |= {"let out by": next(sources, self.vertex), "message": step["stimulus"]}
+        fields = {"instance": instance, "watermark": watermark, "since_ms": at_ms}
+        return self._explanation("came out", end, values, ((CAME_OUT,), LET_OUT), **fields)
 
     def _waits(self, windows: Sequence[tuple[int, OpenWindow]], results: Sequence[WindowResult] = ()) -> Explanation:
         """`windows` are the parts of one window, with their instances, and `results` what has come out of others."""
@@ -151,6 +139,20 @@ class WindowAnswers:
         # Of several instances the one that is furthest from it.
         instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
         watermark, since_ms = watermarks[instance]
+        values: dict[str, Value] = {
+            "window from": start,
+            "window to": end,
+            "rows": rows.total(),
+            "part at": tuple(self.run.instance_name(self.vertex, number) for number in rows),
+            "rows of part": tuple(rows.values()),
+            "results": len(results) or None,
+            "watermark": watermark,
+            "since": since_ms,
+            "needed": needed,
+        }
+        fields: dict[str, Any] = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
+        if self.search.end is not None and self.search.end.is_failure:
+            return self._explanation("failed", end, values, (WAITING,), **fields)
         holders_now = self.search.holders_now(self.vertex, instance, self.key, watermark)
         every = unique_holders(
             holder
@@ -158,31 +160,10 @@ class WindowAnswers:
             for holder in self.search.holders(self.vertex, number, self.key, needed, at="inputs")
         )
         holders = setters_first(every, holders_now)
-        failure = failure_sentence(self.search.end)
-        holds, waits = ("held", "waited") if failure else ("holds", "waits")
-        text = f"{holds} {counted(rows.total(), 'row')}"
-        if self._several:
-            parts = []
-            for number, count in rows.items():
-                watermark = watermarks[number][0]
-                stands = "no watermark yet" if watermark is None else f"watermark {self.run.time(watermark)}"
-                parts.append(f"{counted(count, 'row')} at {self.run.instance_name(self.vertex, number)} ({stands})")
-            text = f"{holds} {listed(parts)}"
-        text = f"{text} and {waits} for watermark {self.run.time(needed)} of key {self.key}"
-        if results:
-            text = f"{self._left(results)}, but still {text}"
-        fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
-        sentence = f"{self._name(start, end)} {text}."
-        if failure:
-            return self._explanation("failed", end, joined(failure, sentence), **fields)
         release_ms = release_ms_of(holders, self.search.at_ms)
-        free = "That watermark has come, and the result has not left yet."
-        sentence = joined(
-            sentence,
-            held_sentences(self.run, holders, holders_now, needed) or free,
-            release_sentence(self.run, holders, release_ms),
-        )
-        return self._explanation("waiting", end, sentence, holders=holders, release_ms=release_ms, **fields)
+        values |= of_holders(holders, holders_now, needed) | of_release(holders, release_ms)
+        fields |= {"holders": holders, "release_ms": release_ms}
+        return self._explanation("waiting", end, values, (WAITING, RELEASE), **fields)
 
     def _empty(self, start: int | None, end: int) -> Explanation:
         at_ms = self.search.at_ms
@@ -205,18 +186,9 @@ class WindowAnswers:
             drop["vertex"] == self.vertex and drop["at_ms"] <= at_ms and begins <= drop["time"] < end
             for drop in self.run.rows("drops")
         )
-        lost = (
-            f"; {counted(late, 'row')} of its time came too late and {'was' if late == 1 else 'were'} dropped"
-            if late
-            else ""
-        )
         on_queue = self._on_queue(begins, end)
-        why = ", and a window without rows gives no result"
-        if on_queue:
-            verb = "waits" if on_queue == 1 else "wait"
-            why = f"; {counted(on_queue, 'row')} of its time {verb} on a queue to be taken"
-        sentence = f"{self._name(begins, end)} holds no row at {clock_words(at_ms)}{why}{lost}."
-        return self._explanation("empty", end, joined(failure_sentence(self.search.end), sentence))
+        values = {"window from": begins, "window to": end, "lost rows": late or None, "on a queue": on_queue or None}
+        return self._explanation("empty", end, values, ((EMPTY,), NOT_IN_IT))
 
     def _on_queue(self, begins: int, end: int) -> int:
         """How many rows with a time in a stretch lie on the queues in front of it."""
@@ -232,10 +204,13 @@ class WindowAnswers:
         """The column of the time on an input edge."""
         return self.rule.time if isinstance(self.rule, SessionProcessor) else self.rule.time_on(edge)
 
-    def _name(self, start: int, end: int) -> str:
-        return f"The window from {self.run.time(start)} to {self.run.time(end)} of {self.vertex}"
-
-    def _explanation(self, cause: str, end: int, sentence: str, **fields: Any) -> Explanation:
+    def _explanation(
+        self, cause: str, end: int, values: Mapping[str, Value], templates: Sequence[Sequence[str]], **fields: Any
+    ) -> Explanation:
+        instance, job_end = fields.get("instance"), self.search.end
+        failed = of_end(job_end) if job_end is not None and job_end.is_failure else {}
+        known = {"vertex": self.run.instance_name(self.vertex, instance), "key": self.key, **failed, **values}
+        facts = dataflow_facts(self.run, known)
         return Explanation(
             at_ms=self.search.at_ms,
             stream=self.run.stream,
@@ -244,45 +219,11 @@ class WindowAnswers:
             key=self.key,
             cause=cause,
             needed=self.rule.closed_by(end),
-            sentence=sentence,
+            facts=facts,
+            templates=chosen(facts, FAILED, *templates),
             **fields,
         )
 
 
 def _least(watermark: int | None) -> int:
     return MIN if watermark is None else watermark
-
-
-def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
-    """The dropped rows that have the columns of `row`, at all vertices or at one."""
-    for drop in run.rows("drops"):
-        values = read(drop["row"])
-        if _has(values, row) and (vertex is None or drop["vertex"] == vertex):
-            known = {**drop, "passed_ms": _passed_ms(run, drop), "row": values}
-            yield DroppedRow(**{field.name: known[field.name] for field in fields(DroppedRow)})
-
-
-def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
-    """When the watermark had come by which the row was late."""
-    level = "edge" if drop["rule"] == "join" else "global"
-    of_key = (drop["execution"], drop["vertex"], drop["instance"], level, drop["key"])
-    step = _first_step(run, of_key, drop["limit"])
-    return None if step is None or step["at_ms"] > drop["at_ms"] else int(step["at_ms"])
-
-
-def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
-    """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
-    values, steps = run.emitted_watermarks.get(of_key, ((), ()))
-    index = bisect_left(values, watermark)
-    return steps[index] if index < len(values) else None
-
-
-def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a row has these columns; on the right side of a join some are called `right_NAME`.
-
-    Raises `RecordingError` for anything but a map of columns.
-    """
-    if not isinstance(row, Mapping):
-        raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")
-    plain = all(name in values and values[name] == value for name, value in row.items())
-    return plain or all(values.get(f"right_{name}", values.get(name, ...)) == value for name, value in row.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,15 +112,20 @@ class DataflowRun:
         ended_ms = rows[-1]["ended_ms"] if rows else None
         return begun_ms, max(self.end_ms if ended_ms is None else ended_ms, begun_ms + 1)
 
+    @property
+    def begun_ms(self) -> int:
+        """When the first execution began (clock, ms)."""
+        return int(self.executions[0]["started_ms"]) if self.executions else 0
+
     @cached_property
     def times_ms(self) -> int:
         """What says whether event times and watermarks of the run are instants, as `moment` asks of the clock.
 
         That is the clock of the run; or, where it begins at 0 and so has no dates, the event time in the middle.
         """
-        begun = self.executions[0]["started_ms"] if self.executions else 0
+        begun = self.begun_ms
         times = sorted(time for time in self._recording.table("items")["time"].to_pylist() if time is not None)
-        return int(times[len(times) // 2]) if times and not is_instant([begun]) else int(begun)
+        return int(times[len(times) // 2]) if times and not is_instant([begun]) else begun
 
     def time(self, time: int | None) -> str:
         """An event time or a watermark in words."""
@@ -136,6 +142,12 @@ class DataflowRun:
                     values.append(max([value, *values[-1:]]))
                     steps_of_key.append(step)
         return emissions
+
+    def first_step(self, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
+        """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
+        values, steps = self.emitted_watermarks.get(of_key, ((), ()))
+        index = bisect_left(values, watermark)
+        return steps[index] if index < len(values) else None
 
     def _rows(self, table: str) -> list[RecordedRow]:
         if table != "coalescing":
@@ -170,6 +182,12 @@ class DataflowRun:
         queues = self._queues_at["target", vertex, instance]
         return [queue for queue in queues if edge in {None, queue["edge"]}]
 
+    def sources_of(self, vertex: str, instance: int) -> set[tuple[str, int]]:
+        """The instances of sources in front of an instance; of a source itself."""
+        into = self.into(vertex, instance)
+        before = (self.sources_of(queue["source"], queue["source_instance"]) for queue in into)
+        return set().union(*before) if into else {(vertex, instance)}
+
     def out_of(self, vertex: str, instance: int) -> list[RecordedRow]:
         """The queues out of an instance."""
         return self._queues_at["source", vertex, instance]
@@ -192,6 +210,15 @@ class DataflowRun:
         """The keys whose watermarks leave a vertex; of a sink, those that come."""
         come = {key for queue in self.queues if queue["target"] == vertex for key in queue["keys"]}
         return tuple(sorted(self.vertices[vertex]["keys"] or come))
+
+
+def run_of(recording: Recording) -> DataflowRun:
+    """The run of a recording, which keeps it, so that the job goes on from one question to the next."""
+    run: DataflowRun | None = getattr(recording, "_run", None)
+    if run is None:
+        run = DataflowRun(recording)
+        object.__setattr__(recording, "_run", run)
+    return run
 
 
 def instance_name(vertex: str, instance: int | None, parallelism: int) -> str:

@@ -36,7 +36,7 @@ Blocking = tuple[Holder, bool]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The watermark `value` of `key`; `ahead` is the lowest of others on the way, `reached` whether one is there.
+    """The watermark `value` of `key`; `reached` says whether another input on the way is there.
 
     `marks` are the watermarks of the inputs on the way, from the vertex explained on.
     """
@@ -44,7 +44,6 @@ class Target:
     key: int
     value: int
     through: tuple[str, ...] = ()
-    ahead: int | None = None
     reached: bool = False
     marks: tuple[int, ...] = ()
 
@@ -54,16 +53,14 @@ class Target:
 
     def one_step_upstream(self, watermarks: Sequence[int], vertex: str) -> Target:
         """The same one step upstream of `vertex`, where other inputs, those that are ahead, have these watermarks."""
-        ahead = min([*watermarks, *([] if self.ahead is None else [self.ahead])], default=None)
         reached = self.reached or any(watermark >= self.value for watermark in watermarks)
         through = self.through if self.through[:1] == (vertex,) else (vertex, *self.through)
-        return replace(self, through=through, ahead=ahead, reached=reached)
+        return replace(self, through=through, reached=reached)
 
     def holder(self, vertex: str, instance: int, kind: Kind, watermark: int | None, **fields: Any) -> Holder:
         """An instance, or one of its partitions, as what keeps the watermark from the value."""
-        behind_by = None if watermark is None or self.ahead is None else max(0, self.ahead - watermark)
         through = tuple(name for name in self.through if name != vertex)
-        known: dict[str, Any] = {"behind_by": behind_by, "through": through, "mark": watermark, "key": self.key}
+        known: dict[str, Any] = {"through": through, "mark": watermark, "key": self.key}
         known |= {"marks": self.marks} | fields
         return Holder(vertex=vertex, instance=instance, kind=kind, **known)
 
@@ -133,6 +130,18 @@ class Search:
         if not any(holder.is_waiting for holder in holders):
             return holders
         return tuple(holder for holder in holders if holder.is_waiting or not holder.is_ahead(key, watermark))
+
+    def not_waited_for(self, vertex: str, instance: int, key: int, watermark: int | None) -> dict[str, int]:
+        """The partitions with a watermark below this one that do not count, with when they became idle (clock, ms)."""
+        if watermark is None:
+            return {}
+        idle = {}
+        for source, number in sorted(self.run.sources_of(vertex, instance)):
+            if key in self.run.keys(source):
+                for partition, read in self.job.partitions(source, number, key)[1].items():
+                    if read.state.idle(self.at_ms) and (read.watermark is None or read.watermark < watermark):
+                        idle[f"partition {partition} of {source}"] = read.state.deadline_ms or 0
+        return idle
 
     def watermark(self, vertex: str, instance: int, key: int) -> tuple[int | None, int | None]:
         """The watermark of an instance, and since when it is there (clock, ms); None: there is none."""
@@ -365,7 +374,7 @@ class Search:
             after_ms = needs - mapper.idle_timeout_ms
             row_after_ms = after_ms if after_ms > self.at_ms else None
         by_events = isinstance(mapper.policy, FixedLag)
-        holder = target.holder(
+        return target.holder(
             vertex,
             instance,
             kind,
@@ -381,7 +390,6 @@ class Search:
             fault=self.job.fault(vertex, instance, number),
             parallelism=self.run.vertex(vertex)["parallelism"],
         )
-        return holder if kind in {"slow", "throttled"} else replace(holder, behind_by=None)
 
     def _blocking(
         self, vertex: str, instance: int, kind: Kind, target: Target, *, helps: bool | None = None, **fields: Any

@@ -12,6 +12,7 @@ from typing import Final
 
 from wmlab.core.holders import Stretch
 from wmlab.dataflow.answers.cause import Cause
+from wmlab.dataflow.answers.cause_facts import name_and_cause
 
 MEANINGS: Final[Mapping[str, str]] = {
     "stalled": "the instance stood still: it took nothing and, as a source, read nothing",
@@ -35,9 +36,5 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 def stretches_of(cause: Cause, from_ms: int, to_ms: int) -> Iterator[Stretch]:
     """A stretch for each holder of a cause, once; of what waits for an instance that stands still, for that one."""
-    named = (
-        (holder.name, holder.kind) if holder.stall is None else (holder.stall.party, "stalled")
-        for holder in cause.holders_now
-    )
-    for who, why in dict.fromkeys(named):
+    for who, why in dict.fromkeys(map(name_and_cause, cause.holders_now)):
         yield Stretch(who, why, from_ms, to_ms)

@@ -4,100 +4,67 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import pyarrow as pa
-
-from wmlab.core.answers import Answer, Cell, TableAnswer
-from wmlab.core.words import clock_words, counted, grouped, is_instant, joined, listed, moment, rounded
+from wmlab.core.answers import Cell, TableAnswer
+from wmlab.core.facts import FactAnswer, Facts
+from wmlab.core.words import grouped
 from wmlab.dataflow.answers.cause import Holder
-from wmlab.dataflow.answers.sentences import row_words
-from wmlab.dataflow.answers.state import HeldState
+from wmlab.dataflow.answers.vocabulary import BECAUSE, LATE, LostBecause
 
 Asked = Literal["watermark", "window"]
 _ROWS_SHOWN: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DroppedRow:
-    """A row that was dropped at `at_ms` (clock) by `rule`: its time lies `margin` below `limit`, both of `key`.
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DroppedRow(FactAnswer):
+    """A `row` that was dropped: by which rule, by how much it was late, and why the watermark had passed it.
 
-    `passed_ms` is when the deciding watermark had arrived; None if unknown.
+    `facts.label(name)` has the meaning of each label; a time is in the unit of its column.
     """
 
-    vertex: str
-    instance: int
-    at_ms: int
-    rule: str
-    key: int
-    time: int
-    limit: int
-    margin: int
-    passed_ms: int | None
     row: dict[str, Any]
+    facts: Facts
 
     @property
-    def sentence(self) -> str:
-        """The drop in one sentence."""
-        late = ""
-        if self.passed_ms is not None:
-            late = (
-                f"; the watermark that decided had come at {clock_words(self.passed_ms)}, "
-                f"{rounded(self.at_ms - self.passed_ms)} before it"
-            )
-        # Its limit comes from other rows, which have dates where the clock of the run has none.
-        clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
-        time, limit = (moment(value, clock_ms=clock_ms) for value in (self.time, self.limit))
-        return joined(
-            f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "
-            f"{clock_words(self.at_ms)}: its time {time} is {rounded(self.margin)} below {limit}, the "
-            f"lowest that was still taken (key {self.key}){late}."
-        )
+    def because(self) -> LostBecause:
+        """Why the watermark had passed it."""
+        return LostBecause(str(self.facts["lost because"]))
+
+    @property
+    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The drop, and its cause."""
+        return LATE, BECAUSE[self.because]
+
+    def number(self, label: str) -> int:
+        """The value of a label that is a number."""
+        value = self.facts[label]
+        assert isinstance(value, int)
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Drops(TableAnswer[DroppedRow]):
-    """The rows that were dropped, in the order of the clock; `failure` says that the job failed, if it did."""
+class Drops(FactAnswer, TableAnswer[DroppedRow]):
+    """The rows that were dropped, in the order of the clock."""
 
-    stream: str
     rows: tuple[DroppedRow, ...]
-    failure: str = ""
+    facts: Facts
+    templates: tuple[str, ...]
 
     entries = "rows"
-    heads = ("row", "vertex", "rule", "key", "at (ms)", "time", "limit", "late by", "passed at (ms)")
-    left = (0, 1, 2)
-
-    @property
-    def sentence(self) -> str:
-        """Which vertices dropped how many rows and by how much; first the failure of the job, if there was one."""
-        return joined(self.failure, self._counted())
-
-    def _counted(self) -> str:
-        if not self.rows:
-            until = " until then" if self.failure else ""
-            return f"No row was dropped in {self.stream}{until}."
-        if len(self.rows) == 1:
-            return self.rows[0].sentence
-        margins: dict[tuple[str, str], list[int]] = {}
-        for drop in self.rows:
-            margins.setdefault((drop.rule, drop.vertex), []).append(drop.margin)
-        parts = []
-        for (rule, vertex), late_by in sorted(margins.items(), key=lambda entry: -len(entry[1])):
-            ends = dict.fromkeys((rounded(min(late_by)), rounded(max(late_by))))
-            parts.append(f"{grouped(len(late_by))} by the {rule} rule of {vertex}, late by {' to '.join(ends)}")
-        return f"{counted(len(self.rows), 'row')} of {self.stream} were dropped: {listed(parts)}."
+    heads = ("row", "dropped by", "rule", "key", "time", "late by", "dropped at", "lost because", "partition")
+    left = (0, 1, 2, 7, 8)
 
     def to_dict(self) -> dict[str, Any]:
         """The drops as dicts, lists and scalars."""
-        return asdict(self) | {"sentence": self.sentence}
+        return FactAnswer.to_dict(self) | {"rows": [drop.to_dict() for drop in self.rows]}
 
     def to_pandas(self) -> Any:
-        """One row per drop as a pandas DataFrame, with the columns of `DroppedRow`; `row` as JSON."""
-        names = [field.name for field in fields(DroppedRow)]
-        columns = {name: [getattr(drop, name) for drop in self.rows] for name in names}
-        columns["row"] = [json.dumps(row, ensure_ascii=False) for row in columns["row"]]
-        return pa.table(columns).to_pandas(integer_object_nulls=True)
+        """One row per drop as a pandas DataFrame: `row` as JSON, and a column for each label of the facts."""
+        import pandas as pd
+
+        return pd.DataFrame([{**drop.facts, "row": json.dumps(drop.row, ensure_ascii=False)} for drop in self.rows])
 
     def __repr__(self) -> str:
         first_rows = self.rows[:_ROWS_SHOWN] if len(self) > 1 else ()
@@ -107,19 +74,20 @@ class Drops(TableAnswer[DroppedRow]):
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for drop in self.rows[:_ROWS_SHOWN]:
-            numbers = drop.key, drop.at_ms, drop.time, drop.limit, drop.margin, drop.passed_ms
-            yield f"row ({row_words(drop.row)})", drop.vertex, drop.rule, *numbers
+            words = {label.name: ", ".join(texts) for label, texts in drop.facts.rows()}
+            yield tuple(words.get(head) for head in self.heads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Explanation(Answer):
+class Explanation(FactAnswer):
     """Why a watermark or a window is where it is at `at_ms` (clock, ms).
 
     `asked` says which of them. `cause` is one word: held, moving, idle, ended, failed, completed, stuck; for a window:
     came out, empty, waiting or failed. `watermark` is the last one that `vertex` emitted for `key`, `since_ms` is when
     it last moved (for a window that came out: when it did), and `needed` is the watermark that would release it.
     `holders` are the inputs that hold it; `release_ms` is when it is released if nothing else happens. Each is None if
-    unknown or if there is none. `state` says whether the state of the vertex stays bounded.
+    unknown or if there is none. `facts.label(name)` has the
+    meaning of each label.
     """
 
     at_ms: int
@@ -134,5 +102,5 @@ class Explanation(Answer):
     needed: int | None = None
     holders: tuple[Holder, ...] = ()
     release_ms: int | None = None
-    state: HeldState | None = None
-    sentence: str
+    facts: Facts
+    templates: tuple[str, ...]

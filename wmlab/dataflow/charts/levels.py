@@ -24,14 +24,17 @@ from wmlab.core.charts.scene import (
     lanes,
     thinned,
 )
-from wmlab.core.errors import ChartError, RecordingError
+from wmlab.core.errors import ChartError
+from wmlab.core.facts import Head
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, rounded
-from wmlab.dataflow.answers.explain import explain, holders_at
+from wmlab.dataflow.answers.cause_facts import chosen as chosen_templates, dataflow_facts, of_end
+from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
-from wmlab.dataflow.answers.sentences import coalescing_sentence, failure_sentence, row_words
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read, run_of
+from wmlab.dataflow.answers.sentences import row_words
+from wmlab.dataflow.answers.vocabulary import FAILED, LAST, LOST_ROWS
 
 State = Literal["active", "idle", "done"]
 
@@ -115,7 +118,7 @@ class LevelHistory:
 def dataflow_run_of(recording: Recording) -> DataflowRun:
     """The recorded dataflow; raises `ChartError` for anything but a recording with exactly one."""
     one_stream(recording, None, "vertices")
-    return DataflowRun(recording)
+    return run_of(recording)
 
 
 def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHistory:
@@ -226,10 +229,10 @@ def coalescing(
         least_ms=level.end_ms - level.begun_ms,
     )
     up = time_axis("watermark", ends, pad_percent=5, clock=[level.run.times_ms])
-    sentence = _sentence(level, chosen, len(late))
+    head = _head(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.name}?",
-        subtitle=joined(sentence, fewer, level.note),
+        subtitle=joined(head.sentence, fewer, level.note),
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
             # The coalesced one lies on the curve of the input that holds it, so it is broad and beneath the others.
@@ -243,7 +246,11 @@ def coalescing(
         return explain(recording, at_ms, vertex=level.vertex, key=chosen, instance=level.instance)
 
     return AnsweringChart(
-        sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene, answer=answer
+        sentence=head.sentence,
+        facts=head.facts,
+        data=columns(rows, "input", "at_ms", "watermark"),
+        scene=scene,
+        answer=answer,
     )
 
 
@@ -327,13 +334,19 @@ def _released(level: LevelHistory) -> Dots:
     return Dots(name="let a watermark through", role="upper", shape="diamond", xs=xs, ys=ys, hover=hover, size=5.0)
 
 
-def _sentence(level: LevelHistory, key: int, late: int) -> str:
-    """What `explain` says of the whole run, without holders where it cannot be made again; and how it ended."""
-    try:
-        held = holders_at(level.run, level.vertex, key, level.instance).sentence
-    except RecordingError:
-        held = failure_sentence(level.run.end)
-    return coalescing_sentence(level.run, held=held, last=level.coalesced(key)[1][-1], late=late)
+def _head(level: LevelHistory, key: int, dropped: int) -> Head:
+    """How the job ended if it failed, the last watermark, and how many rows were dropped."""
+    end = level.run.end
+    facts = dataflow_facts(
+        level.run,
+        {
+            **(of_end(end) if end is not None and end.is_failure else {}),
+            "vertex": level.name,
+            "watermark": level.coalesced(key)[1][-1],
+            "dropped": dropped or None,
+        },
+    )
+    return Head(facts=facts, templates=chosen_templates(facts, FAILED, LAST, (LOST_ROWS,)))
 
 
 _BARS_DRAWN: Final = 16

@@ -11,11 +11,14 @@ from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, columns_of, drawn_words
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Head
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, joined, moment, rounded
+from wmlab.dataflow.answers.cause_facts import chosen, dataflow_facts, of_end
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, row_words
-from wmlab.dataflow.answers.state import HeldState, held_sizes, held_state
+from wmlab.dataflow.answers.state import held_sizes
+from wmlab.dataflow.answers.vocabulary import AT_THE_END, FAILED, STATE
 from wmlab.dataflow.charts.levels import dataflow_run_of
 
 _ITEMS_DRAWN: Final = 400
@@ -62,7 +65,7 @@ def queue_diagram(
             remedy="Choose another stretch, or more vertices.",
         )
     drawn = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_ITEMS_DRAWN]
-    sentence = joined(failure_sentence(run.end), _sentence_of_items(items, routes))
+    sentence = joined(failure_sentence(run), _sentence_of_items(items, routes))
     fewer = drawn_words((_ITEMS_DRAWN, len(items), "items, the first"))
     if to_ms is None or len(items) > _ITEMS_DRAWN:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in drawn)
@@ -206,8 +209,8 @@ def state_size(
     """Draw the state size of one vertex in each of up to four runs, for all its instances together.
 
     `vertex` is by default the one with the largest state; `labels` name the runs. A limit is a line where the vertex
-    has one instance. The sentence says whether the state stays bounded: yes, no or not known, with the evidence. Raises
-    `ChartError` for more runs, a vertex that is not there, one that held nothing in any run, or labels that do not fit.
+    has one instance. Raises `ChartError` for more runs, a vertex that is not there, one that held nothing in any of
+    them, or labels that do not fit.
     """
     recordings = (recording, *others)
     if len(recordings) > len(SERIES):
@@ -218,26 +221,27 @@ def state_size(
     ends = [run.clock_ms() for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
     curves, layers = list[tuple[list[int], list[int]]](), list[Layer]()
-    states, rules, drawn = list[HeldState | None](), list[Rule](), 0
+    rules, drawn = list[Rule](), 0
     for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
         curves.append(_sizes(run, name, begun_ms, end_ms))
         xs, ys = thinned(*curves[-1], _POINTS_DRAWN)
         drawn += len(xs)
         layers.append(Steps(name=label, role=role, xs=xs, ys=ys))
-        states.append(held_state(run, run.executions[-1], name, None, end_ms) if run.executions else None)
         fails = f"{label} fails" if others else "the job fails"
         rules += [Rule(row["ended_ms"], fails, "cross") for row in run.executions if row["outcome"] == "failed"]
     # A limit is that of one instance, so that it says nothing of several together.
-    alone = [state for state in states if state is not None and state.parallelism == 1]
-    limits = [state.limit for state in alone if state.limit is not None][:1]
+    ruled = [run.rules.results[name] for run in runs if name in run.rules.results]
+    alone = runs[0].vertices[name]["parallelism"] == 1
+    limits = [result.limit for result in ruled if alone and result.limit is not None][:1]
     layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, end], ys=[y, y]) for y in limits]
     most = max(1, *limits, *(size for _, sizes in curves for size in sizes))
-    sentence = _sentence(name, names, runs, states)
+    head = _head(name, names, runs, curves, limits)
     rows = [(label, at, y) for label, curve in zip(names, curves, strict=True) for at, y in zip(*curve, strict=True)]
     return chart_of(
-        sentence,
+        head.sentence,
         columns(rows, "run", "at_ms", "size"),
-        title=title or f"Does what {name} holds stay bounded?",
+        facts=head.facts,
+        title=title or f"How much does {name} hold?",
         note=drawn_words((drawn, sum(len(xs) for xs, _ in curves), "steps")),
         across=time_axis("clock", [begin, end]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
@@ -275,18 +279,26 @@ def _sizes(run: DataflowRun, vertex: str, begun_ms: int, end_ms: int) -> tuple[l
     return [*totals, end_ms], [*totals.values(), list(totals.values())[-1]]
 
 
-def _sentence(
-    vertex: str, names: Sequence[str], runs: Sequence[DataflowRun], states: Sequence[HeldState | None]
-) -> str:
-    """The answer to the question of the chart for each run: yes, no or not known, with the evidence."""
-    texts = []
-    for label, run, state in zip(names, runs, states, strict=True):
-        text = f"{vertex} held nothing."
-        if state is not None:
-            verdict = _VERDICTS[state.bounded]
-            text = f"{verdict.lower()}, {state.sentence}" if len(names) > 1 else f"{verdict}: {state.sentence}"
-        texts += [failure_sentence(run.end), f"{label}: {text}" if len(names) > 1 else text]
-    return joined(*texts)
-
-
-_VERDICTS: Final = {True: "Yes", False: "No", None: "Not known"}
+def _head(
+    vertex: str,
+    names: Sequence[str],
+    runs: Sequence[DataflowRun],
+    curves: Sequence[tuple[Sequence[int], Sequence[int]]],
+    limits: Sequence[int],
+) -> Head:
+    """What the vertex held in each run, at most and at the end; of a single one how the job failed."""
+    end, most = runs[0].end, [max(sizes) for _, sizes in curves]
+    since_ms = tuple(at_ms[sizes.index(top)] for (at_ms, sizes), top in zip(curves, most, strict=True))
+    facts = dataflow_facts(
+        runs[0],
+        {
+            **(of_end(end) if len(runs) == 1 and end is not None and end.is_failure else {}),
+            "run": tuple(names),
+            "vertex": vertex,
+            "held at most": tuple(most),
+            "held at most since": since_ms,
+            "held": tuple(sizes[-1] for _, sizes in curves),
+            "limit": limits[0] if limits else None,
+        },
+    )
+    return Head(facts=facts, templates=chosen(facts, FAILED, STATE, AT_THE_END))

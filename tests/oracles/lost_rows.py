@@ -1,0 +1,117 @@
+"""Why a row of a dataflow was lost, from the table `source_rows`, the drops, the script, and further runs of it.
+
+Nothing of `wmlab.dataflow.answers` is used. A row is named by its column `id`. Its partition made it late by itself if
+a row before it, less the lag, was so far. Otherwise the watermark did not wait for the partition, which was idle: then
+the row is not lost without an idle timeout.
+
+Source: "Keyed watermark support", WM generation and Handling of keyed idle messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from tests.oracles.dataflow import DataflowOracle
+from wmlab import dataflow as flow
+
+Row = Mapping[str, Any]
+
+
+class Lost(NamedTuple):
+    """A lost row: its partition, why it was lost, when that had a row before it was idle (ms), and its timeout."""
+
+    source: str
+    partition: int
+    because: str
+    row_before_ms: int
+    idle_timeout_ms: int
+
+
+class LostRows:
+    """The rows that a window of a dataflow of one execution dropped, by their `id`."""
+
+    def __init__(self, recording: Any) -> None:
+        self._recording = recording
+        self._script = recording.dataflow
+        self._read = [{**row, **json.loads(row["row"])} for row in recording.table("source_rows").to_pylist()]
+
+    def rows(self) -> Iterator[tuple[str, Lost]]:
+        """Every lost row."""
+        for drop in self._recording.table("drops").to_pylist():
+            name = json.loads(drop["row"])["id"]
+            yield name, self._lost(name, drop)
+
+    def is_lost(self, name: str, **fields: Any) -> bool:
+        """Whether a row is lost when its source has other fields."""
+        source = next(row["vertex"] for row in self._read if row["id"] == name)
+        return name in self._lost_with(source, **fields)
+
+    def is_passed_before_it_was_added(self, name: str) -> bool:
+        """Whether the script adds the partition of a row after the vertex was where the row is late."""
+        row = next(row for row in self._read if row["id"] == name)
+        added = [fault.at_ms for fault in self._script.faults if isinstance(fault, flow.AddPartition)
+                 and (fault.source, fault.partition) == (row["vertex"], row["partition"])]  # fmt: skip
+        (drop,) = (d for d in self._recording.table("drops").to_pylist() if json.loads(d["row"])["id"] == name)
+        window = next(vertex for vertex in self._script.vertices if vertex.name == drop["vertex"])
+        late_from = drop["time"] // window.step_ms * window.step_ms + window.step_ms
+        every = DataflowOracle(self._recording).history(drop["vertex"], drop["instance"], drop["key"])
+        passed_ms = next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= late_from)
+        return added != [] and passed_ms <= added[0]
+
+    def _lost_with(self, source: str, **fields: Any) -> set[str]:
+        vertices = [replace(vertex, **fields) if vertex.name == source else vertex for vertex in self._script.vertices]
+        drops = self._script.replace(vertices=vertices).record().table("drops").to_pylist()
+        return {json.loads(drop["row"])["id"] for drop in drops}
+
+    @cached_property
+    def _kept_without_idleness(self) -> Mapping[str, set[str]]:
+        """By source, what is lost when none of its partitions is ever idle."""
+        sources = [vertex.name for vertex in self._script.vertices if isinstance(vertex, flow.Source)]
+        return {name: self._lost_with(name, idle_timeout_ms=0) for name in sources}
+
+    def _lost(self, name: str, drop: Row) -> Lost:
+        (number,) = (number for number, row in enumerate(self._read) if row["id"] == name)
+        row = self._read[number]
+        source = next(vertex for vertex in self._script.vertices if vertex.name == row["vertex"])
+        window = next(vertex for vertex in self._script.vertices if vertex.name == drop["vertex"])
+        slide = window.step_ms if isinstance(window, flow.Window) else 1
+        late_from = drop["time"] // slide * slide + slide
+        mine = [
+            other
+            for other in self._read[:number]
+            if (other["vertex"], other["partition"]) == (row["vertex"], row["partition"])
+        ]
+        mark = max((other["t"] - source.times[0].lag_ms for other in mine), default=-(2**63))
+        because = "not known"
+        if mark // source.frame_ms * source.frame_ms >= late_from:
+            because = "own rows"
+        elif name not in self._kept_without_idleness[source.name]:
+            because = "idle"
+        return Lost(
+            source.name,
+            row["partition"],
+            because,
+            self._row_before_ms(drop, source, late_from, mine),
+            source.idle_timeout_ms,
+        )
+
+    def _row_before_ms(self, drop: Row, source: Any, late_from: int, mine: list[Row]) -> int:
+        """When a row of the partition was read before it was idle, as a watermark passed the lost one; or the begin."""
+        every = DataflowOracle(self._recording).history(drop["vertex"], drop["instance"], drop["key"])
+        passed_ms = next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= late_from)
+        sent = [
+            item["put_ms"]
+            for item in self._recording.table("items").to_pylist()
+            if item["queue"] in self._out_of(source.name) and item["kind"] == "watermark" and item["value"] >= late_from
+        ]
+        idle_ms = min([passed_ms, *sent])
+        before = [row["at_ms"] for row in mine if row["at_ms"] + source.idle_timeout_ms <= idle_ms]
+        return max(before, default=0)
+
+    def _out_of(self, source: str) -> set[int]:
+        queues = self._recording.table("queues").to_pylist()
+        return {queue["queue"] for queue in queues if queue["source"] == source}

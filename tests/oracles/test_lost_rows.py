@@ -1,0 +1,72 @@
+"""Why rows of a dataflow were lost: `why_dropped` and the second judge name the same partition, cause and timeout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tests.oracles.lost_rows import LostRows
+from tests.oracles.random_dataflows import random_dataflow, with_another_fault
+from tests.repetitions import repetitions
+
+RUNS = repetitions(60, long=1_000)
+
+
+def differences(recording: Any) -> tuple[list[str], Counter[str]]:
+    """What `why_dropped` says otherwise than the judge about the lost rows of a recording, and what it says how often.
+
+    Every row that is kept with a timeout is run again, with that timeout and with 1 ms less.
+    """
+    judge = LostRows(recording)
+    said = {drop.row["id"]: drop.facts for drop in recording.why_dropped()}
+    wrong, reasons = [], Counter(str(facts["lost because"]) for facts in said.values())
+    lost = dict(judge.rows())
+    if lost.keys() != said.keys():
+        wrong.append(f"rows {sorted(said)}, not {sorted(lost)}")
+    for name, truth in lost.items():
+        facts, partition = said[name], f"partition {truth.partition} of {truth.source}"
+        if (facts["lost because"], facts["partition"]) != (truth.because, partition):
+            wrong.append(f"{name}: {facts}, not {truth}")
+        elif truth.because == "idle":
+            least_ms = facts["kept with timeout"]
+            if judge.is_lost(name, idle_timeout_ms=least_ms) or not judge.is_lost(name, idle_timeout_ms=least_ms - 1):
+                wrong.append(f"{name}: {least_ms} is not the least timeout that keeps it")
+            idle = facts["row before at"], facts["idle since"], facts["idle timeout"]
+            if idle != (truth.row_before_ms, truth.row_before_ms + truth.idle_timeout_ms, truth.idle_timeout_ms):
+                wrong.append(f"{name}: {facts}, not {truth}")
+    return wrong, reasons
+
+
+def test_every_lost_row_has_its_reason_and_the_timeout_that_keeps_it(count: Any) -> None:
+    wrong, reasons = [], Counter[str]()
+    for seed in range(RUNS):
+        texts, said = differences(random_dataflow(seed).replace(jitter_ms=0).record())
+        wrong += [f"seed {seed}: {text}" for text in texts]
+        reasons += said
+    count(reasons.total(), "lost rows by two judges")
+    assert wrong == []
+    assert reasons["idle"] > 10
+    assert reasons["own rows"] > 0
+    assert reasons["not known"] == 0
+
+
+def test_rows_of_a_partition_that_was_added_late_and_rows_after_a_restart_have_their_reason(count: Any) -> None:
+    """An idle partition is proved by runs with the timeout and with 1 ms less; another is not there before its time."""
+    wrong, reasons = [], Counter[str]()
+    for seed in range(RUNS // 2):
+        recording = with_another_fault(random_dataflow(seed), seed).replace(jitter_ms=0).record()
+        judge = LostRows(recording)
+        for drop in recording.why_dropped():
+            because, name = str(drop.facts["lost because"]), drop.row["id"]
+            reasons[because] += 1
+            if because == "idle":
+                least_ms = drop.number("kept with timeout")
+                if judge.is_lost(name, idle_timeout_ms=least_ms):
+                    wrong.append(f"seed {seed}: {least_ms} does not keep {name}")
+                if not judge.is_lost(name, idle_timeout_ms=least_ms - 1):
+                    wrong.append(f"seed {seed}: less than {least_ms} keeps {name}")
+            elif because == "not there" and not judge.is_passed_before_it_was_added(name):
+                wrong.append(f"seed {seed}: the partition of {name} was there")
+    count(reasons.total(), "lost rows of partitions that were added, or after a restart")
+    assert wrong == []
+    assert min(reasons["idle"], reasons["not there"]) > 5

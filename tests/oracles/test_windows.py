@@ -1,0 +1,62 @@
+"""What became of windows, and which rows release one: `explain` and the second judge say the same."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from tests.oracles.random_dataflows import random_dataflow
+from tests.oracles.windows import WindowOracle
+from tests.repetitions import repetitions
+
+RUNS = repetitions(40, long=1_000)
+_NAMED = re.compile(r"partition (\d+) of (\w+)")
+
+
+def differences(seed: int, said: Counter[str]) -> Iterator[str]:
+    """What `explain` says otherwise than the judge about windows of a run at some moments; counts what it says."""
+    recording, rng = random_dataflow(seed).replace(jitter_ms=0).record(), Random(seed)
+    judge = WindowOracle(recording, "count")
+    size_ms = next(vertex.size_ms for vertex in recording.dataflow.vertices if vertex.name == "count")
+    for at_ms in sorted(rng.randrange(200, 12_000) for _ in range(4)):
+        for end in (size_ms * rng.randrange(1, 10_000 // size_ms) for _ in range(2)):
+            answer = recording.explain(window=end, at_ms=at_ms)
+            truth = judge.facts(end, at_ms)
+            told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
+            said[answer.cause] += 1
+            if told != truth:
+                yield f"seed {seed}, {end} at {at_ms}: {told}, not {truth}"
+            if answer.cause == "waiting":
+                yield from release_differences(judge, answer, end, at_ms, said)
+
+
+def release_differences(judge: WindowOracle, answer: Any, end: int, at_ms: int, said: Counter[str]) -> Iterator[str]:
+    """The rows that are said to release a window do, and with the last of them a millisecond earlier do not."""
+    facts = answer.facts
+    label = "row in any of" if "row in any of" in facts else "row in each of"
+    if "row of" not in facts or facts.get("released at", at_ms + 9) <= at_ms + 3:
+        return
+    names, times = (each if isinstance(each, tuple) else (each,) for each in (facts[label], facts["row of"]))
+    times = times * len(names) if len(times) == 1 else times
+    places = _NAMED.findall(" ".join(names))
+    rows = [(source, int(number), time) for (number, source), time in zip(places, times, strict=True)]
+    rows = rows[:1] if label == "row in any of" else rows
+    if any(judge.is_hit(source, number, at_ms + 1) for source, number, _ in rows):
+        return
+    said[label] += 1
+    less = [*rows[:-1], (*rows[-1][:2], rows[-1][2] - 1)]
+    if not judge.is_released(end, at_ms, rows):
+        yield f"{end} at {at_ms}: {rows} do not release it"
+    if judge.is_released(end, at_ms, less):
+        yield f"{end} at {at_ms}: {less} release it, too"
+
+
+def test_windows_are_where_the_tables_have_them_and_the_rows_that_release_one_are_the_least(count: Any) -> None:
+    said = Counter[str]()
+    wrong = [text for seed in range(RUNS) for text in differences(seed, said)]
+    count(said.total(), "windows and releases of dataflows by two judges")
+    assert wrong == []
+    assert min(said[each] for each in ("came out", "waiting", "empty", "row in each of")) > 5

@@ -1,0 +1,208 @@
+"""Why the watermark had passed a row that was dropped: which input it did not wait for, and why.
+
+The row is followed to the one row of a source with the same columns and values. Its partition was idle, was itself that
+far, or was not there yet, when its source let a watermark pass that makes the row late; or when the vertex got one
+without that source, all of whose partitions were idle. What is not in the tables is not known, and never guessed.
+
+An idle timeout keeps the row if, at each moment until it was read, a partition with a watermark below the row had its
+last row less than that ago. So the least such timeout is the longest wait for a row, of the partition that waits
+shortest. A row that was read at the same moment before it needs one millisecond more.
+
+Source: "Keyed watermark support", WM generation and Handling of keyed idle messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+from wmlab.core.errors import RecordingError
+from wmlab.core.facts import Value
+from wmlab.core.words import shown
+from wmlab.dataflow.answers.cause_facts import chosen, dataflow_facts, of_end
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.sentences import row_words
+from wmlab.dataflow.answers.values import DroppedRow, Drops
+from wmlab.dataflow.answers.vocabulary import DROPS, FAILED, IDLE_WHEN_PASSED, LostBecause
+
+_AT: Final = itemgetter("at_ms")
+_NOT_KNOWN: Final[Mapping[str, Value]] = {"lost because": LostBecause.NOT_KNOWN}
+
+
+def late_from(run: DataflowRun, drop: RecordedRow) -> int:
+    """The lowest watermark by which the vertex of a dropped row does not take it any more."""
+    window = run.rules.windows.get(drop["vertex"])
+    slide = getattr(getattr(window and window.rule, "shape", None), "slide", 1)
+    return int(drop["limit"] - (drop["limit"] - drop["time"] - 1) // slide * slide)
+
+
+def lost_because(run: DataflowRun, drop: RecordedRow) -> Mapping[str, Value]:
+    """What let the watermark pass a dropped row, as facts about the partition that it is from."""
+    passing = run.first_step(level_of(drop), late_from(run, drop))
+    if passing is None or passing["at_ms"] > drop["at_ms"]:
+        return _NOT_KNOWN
+    row = _row_of_source(run, drop)
+    return _NOT_KNOWN if row is None else _Partition(run, drop, row).facts(passing)
+
+
+def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
+    """The dropped rows that have the columns of `row`, at all vertices or at one."""
+    for drop in run.rows("drops"):
+        values = read(drop["row"])
+        if not _has(values, row) or vertex not in {None, drop["vertex"]}:
+            continue
+        passing = run.first_step(level_of(drop), drop["limit"])
+        facts: dict[str, Value] = {
+            "row": row_words(values),
+            "dropped by": drop["vertex"],
+            "rule": drop["rule"],
+            "dropped at": drop["at_ms"],
+            "key": drop["key"],
+            "time": drop["time"],
+            "lowest taken": drop["limit"],
+            "late by": drop["margin"],
+            "passed at": None if passing is None or passing["at_ms"] > drop["at_ms"] else passing["at_ms"],
+            **lost_because(run, drop),
+        }
+        yield DroppedRow(row=values, facts=dataflow_facts(run, facts))
+
+
+def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
+    """The answer about several dropped rows: how many, how late, and how many were lost to an idle partition."""
+    idle = [row for row in rows if row.because is LostBecause.IDLE]
+    if len(rows) == 1:
+        return Drops(rows=tuple(rows), facts=rows[0].facts, templates=rows[0].templates)
+    values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows)}
+    if run.end is not None and run.end.is_failure:
+        values |= of_end(run.end)
+    if rows:
+        values["late by"] = max(row.number("late by") for row in rows)
+    if idle:
+        values |= {
+            "idle when passed": len(idle),
+            "partition": tuple(dict.fromkeys(str(row.facts["partition"]) for row in idle)),
+        }
+        values["kept with timeout"] = max(row.number("kept with timeout") for row in idle)
+    facts = dataflow_facts(run, values)
+    return Drops(rows=tuple(rows), facts=facts, templates=chosen(facts, FAILED, DROPS, IDLE_WHEN_PASSED))
+
+
+def level_of(drop: RecordedRow) -> tuple[int, str, int, str, int]:
+    """Which watermark decided: execution, vertex, instance, level of coalescing, and key."""
+    level = "edge" if drop["rule"] == "join" else "global"
+    return drop["execution"], drop["vertex"], drop["instance"], level, drop["key"]
+
+
+def _row_of_source(run: DataflowRun, drop: RecordedRow) -> RecordedRow | None:
+    """The one row of a source that the dropped one can be; None: there is none, or more than one."""
+    rows = [
+        row
+        for vertex, instance in run.sources_of(drop["vertex"], drop["instance"])
+        for row in run.indexed("source_rows", "row").get((drop["execution"], vertex, instance, drop["row"]), ())
+        if row["passed"] and row["at_ms"] <= drop["at_ms"]
+    ]
+    if len(rows) != 1 or (rows[0]["vertex"], drop["key"]) not in run.rules.times:
+        return None
+    column = run.vertices[rows[0]["vertex"]]["keys"][drop["key"]]
+    return rows[0] if read(drop["row"])[column] == drop["time"] else None
+
+
+class _Partition:
+    """The partition of a source that a dropped row is from, with the others of its source."""
+
+    def __init__(self, run: DataflowRun, drop: RecordedRow, row: RecordedRow) -> None:
+        self._row, self._late_from = row, late_from(run, drop)
+        self._source = run.rules.sources[row["vertex"]]
+        self._column = run.vertices[row["vertex"]]["keys"][drop["key"]]
+        self._rule = run.rules.times[row["vertex"], drop["key"]].mapper
+        instances = sorted(
+            each for each in run.sources_of(drop["vertex"], drop["instance"]) if each[0] == row["vertex"]
+        )
+        tables = (
+            [each for where in instances for each in run.indexed(table).get((drop["execution"], *where), ())]
+            for table in ("coalescing", "source_rows")
+        )
+        steps, reads = (sorted((each for each in rows if each["at_ms"] <= row["at_ms"]), key=_AT) for rows in tables)
+        self._steps = [step for step in steps if step["key"] == drop["key"]]
+        silent = self._rule.deviations.rejected_rows_silent
+        self._reads = [each for each in reads if each["passed"] or not silent]
+        begun_ms = run.executions[drop["execution"] - 1]["started_ms"]
+        self._begun_ms = {step["input"]: step["at_ms"] for step in self._steps if step["stimulus"] == "added"}
+        self._begun_ms = dict.fromkeys(self._partitions(), begun_ms) | self._begun_ms
+
+    def facts(self, passing: RecordedRow) -> Mapping[str, Value]:
+        """What was the matter with it when the watermark passed the row; `passing` is the step at the vertex."""
+        number, at_ms = self._row["partition"], passing["at_ms"]
+        mark = self._marks(self._row["at_ms"] - (not self._came_after_a_later_one())).get(number)
+        known: dict[str, Value] = {
+            "partition": f"partition {number} of {self._source.name}",
+            "watermark of partition": mark,
+            "lag": self._rule.policy.lag,
+        }
+        if self._is_so_far(mark):
+            return {"lost because": LostBecause.OWN_ROWS, **known}
+        before = [s for s in self._steps if s["instance"] == self._row["instance"] and s["at_ms"] <= at_ms]
+        passed = (step for step in before if any(value >= self._late_from for _, value in step["emitted"]))
+        decided = next(passed, before[-1] if before else None)
+        if decided is None or number in decided["active"]:
+            return _NOT_KNOWN
+        if number not in decided["idle"]:
+            return {"lost because": LostBecause.NOT_THERE, **known}
+        from_ms, timeout_ms = min(decided["at_ms"], at_ms), self._source.idle_timeout_ms
+        mine = [each["at_ms"] for each in self._reads if each["partition"] == number]
+        last_ms = max((ms for ms in mine if ms + timeout_ms <= from_ms), default=self._begun_ms[number])
+        return {
+            "lost because": LostBecause.IDLE,
+            **known,
+            "row before at": last_ms,
+            "idle since": last_ms + timeout_ms,
+            "idle timeout": timeout_ms,
+            "kept with timeout": max(self._waits(from_ms)),
+        }
+
+    def _came_after_a_later_one(self) -> bool:
+        """Whether a row of its partition that the lost one is late for was read before it at the same moment."""
+        row = self._row
+        before = self._reads[: [each["number"] for each in self._reads].index(row["number"])]
+        mine = (each for each in before if (each["partition"], each["at_ms"]) == (row["partition"], row["at_ms"]))
+        return any(read(each["row"])[self._column] >= self._late_from for each in mine)
+
+    def _partitions(self) -> set[int]:
+        """The partitions of the source that are known."""
+        return {number for step in self._steps for number in (*step["active"], *step["idle"])}
+
+    def _is_so_far(self, mark: int | None) -> bool:
+        """Whether a partition with this watermark lets one leave that makes the row late."""
+        frames = self._rule.frames
+        return mark is not None and frames is not None and frames.floor(mark) >= self._late_from
+
+    def _marks(self, until_ms: int) -> dict[int, int]:
+        """The watermark of each partition by a moment, this included."""
+        steps = (step for step in self._steps if step["at_ms"] <= until_ms and step["input"] is not None)
+        return {step["input"]: step["value"] for step in steps if step["value"] is not None}
+
+    def _waits(self, from_ms: int) -> Iterator[int]:
+        """The idle timeouts that are needed at the rows of the source from a moment on, until the lost one."""
+        last_ms = dict(self._begun_ms)
+        for at_ms, rows in groupby(self._reads, key=_AT):
+            marks = self._marks(at_ms - 1)
+            holding = [number for number in last_ms if not self._is_so_far(marks.get(number))]
+            for before, row in enumerate(rows):
+                if at_ms >= from_ms:
+                    yield min(at_ms - last_ms[number] for number in holding) + (before > 0)
+                if row["number"] == self._row["number"]:
+                    return
+                last_ms[row["partition"]] = at_ms
+
+
+def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a row has these columns; on the right side of a join some are called `right_NAME`.
+
+    Raises `RecordingError` for anything but a map of columns.
+    """
+    if not isinstance(row, Mapping):
+        raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")
+    plain = all(name in values and values[name] == value for name, value in row.items())
+    return plain or all(values.get(f"right_{name}", values.get(name, ...)) == value for name, value in row.items())
