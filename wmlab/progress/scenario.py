@@ -301,12 +301,6 @@ class Query:
         """Its physical sources, in the order of their origins."""
         return tuple(source for _, source in self.sources_by_path)
 
-    @property
-    def streams(self) -> dict[str, str]:
-        """The logical stream of each source that is in one, by their names."""
-        logical = (part for _, part in self.parts_by_path if isinstance(part, LogicalStream))
-        return {entry.name: stream.name for stream in logical for entry in stream.sources if isinstance(entry, Source)}
-
     def _problems(self) -> Iterator[Problem]:
         yield from _name_problems(self)
         yield from _join_problems(self)

@@ -32,6 +32,7 @@ class PlanWorld(Simulation):
         self.traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self._silences = [action for action in scenario.script if isinstance(action, plans.SilenceSource)]
+        self._silences.sort(key=lambda silence: silence.at_ms)
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed, self._note_held)
         self.faults: dict[tuple[str, FaultTarget], list[BufferFault | plans.EmptyBuffer]] = {}
         for action in scenario.script:
@@ -56,7 +57,8 @@ class PlanWorld(Simulation):
         """Whether all sources of a query have ended and its windows are to be flushed."""
         if self.now_ms < self.end_ms or not self.scenario.flush_at_end:
             return False
-        return all(self._silent_ms(source.name) is None for source in query.physical)
+        silent = {silence.source for silence in self._silences if self.start_ms + silence.at_ms < self.end_ms}
+        return silent.isdisjoint(source.name for source in query.physical)
 
     def note(self, stream: str, kind: str, target: str, detail: str) -> None:
         """Write down a fault, or what one has led to."""
@@ -74,14 +76,17 @@ class PlanWorld(Simulation):
 
     def note_silence(self, query: str, source: str) -> int | None:
         """The clock time from which a source of a query is silent, which is noted then; None: never."""
-        silent_ms = self._silent_ms(source)
-        if silent_ms is not None:
-            self.at(silent_ms, self.note, query, "silence", source, "until the end")
+        silent_ms = None
         for silence in self._silences:
+            if silence.source != source:
+                continue
             at_ms = self.start_ms + silence.at_ms
-            if silence.source == source and at_ms != silent_ms:
-                why = "the source had ended before" if at_ms >= self.end_ms else "it was silent before"
+            if silent_ms is not None or at_ms >= self.end_ms:
+                why = "it was silent before" if silent_ms is not None else "the source had ended before"
                 self.at(at_ms, self._note_never, query, source, silence, why)
+            else:
+                silent_ms = at_ms
+                self.at(at_ms, self.note, query, "silence", source, "until the end")
         return silent_ms
 
     def empty_of(self, source: str) -> frozenset[int]:
@@ -119,11 +124,6 @@ class PlanWorld(Simulation):
                     incident = ("empty", number, f"{number} has no record left")
             self.at(at_ms, self.note, query, *incident)
         return copies
-
-    def _silent_ms(self, source: str) -> int | None:
-        """The clock time from which a source is silent, None: never."""
-        silences = [a.at_ms for a in self._silences if a.source == source and a.at_ms < self.scenario.duration_ms]
-        return self.start_ms + min(silences) if silences else None
 
 
 _OF_MEAN_1: Final[Mapping[str, Callable[[np.random.Generator], float]]] = {
@@ -187,4 +187,5 @@ class Pool:
             if stall.worker == number and begin <= done_ms and begun_ms < end:
                 begin = max(begin, begun_ms)
                 done_ms += end - begin
+                begun_ms = end  # One that begins before this one ends makes the task longer by the rest of it only.
                 yield stall, begin, end - begin
