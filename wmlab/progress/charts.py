@@ -90,14 +90,12 @@ def progress(
         Steps(name=name, role=role, xs=xs, ys=ys)
         for name, role, (xs, ys) in ((name, role, thinned(xs, ys, _CAP)) for name, role, xs, ys in drawn)
     ]
-    every = [held(xs, ys) for _, _, xs, ys in drawn]
-    clock = time_axis("clock", table["arrived_ms"])
-    ends = shown_range(every, least_ms=clock.high - clock.low)
-    up = time_axis("watermark", ends, pad_percent=4, clock=table["arrived_ms"])
-    columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
+    clock = time_axis("clock", at_ms)
+    ends = shown_range([held(xs, ys) for _, _, xs, ys in drawn], least_ms=clock.high - clock.low)
+    up = time_axis("watermark", ends, pad_percent=4, clock=at_ms)
     return chart_of(
         head.headline,
-        {"at_ms": table["arrived_ms"]} | columns,
+        {"at_ms": at_ms, **{name: table[name] for name in ("emitter", *_UNKNOWN)}},
         facts=head.facts,
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
         across=clock,
@@ -297,14 +295,14 @@ def windows_firing(
     followed = _read_progress(recording, name, cells["operator"][0])
     at_ms, reached = followed["arrived_ms"], followed["global_watermark"]
     xs, ys = thinned(at_ms, reached, _MOST)
-    head = _head_of_windows(name, fired)
     totals = Counter(map(_kind, fired))
     fewer = [f"{_MOST} of the {grouped(totals[kind])} {kind}" for kind in _LOOKS if totals[kind] > _MOST]
     clock = [*xs, *(row["fired_ms"] for row in fired)]
-    ends = single(row["end"] for row in fired)
-    event = shown_range([ends], [held(at_ms, reached)], least_ms=max(clock) - min(clock))
+    ends = [single(row["end"] for row in fired)]
+    event = shown_range(ends, [held(at_ms, reached)], least_ms=max(clock) - min(clock))
     up = time_axis("event time", event, pad_percent=4, clock=xs)
     curve = Steps(name="global watermark", role="lower", xs=xs, ys=ys)
+    head = _head_of_windows(name, fired)
     drawn = ("operator", "start", "end", "records", "fired_ms", "cause")
     return chart_of(
         head.headline,

@@ -159,8 +159,8 @@ class _Drawing:
     def _windows(self, heads: Sequence[_Head], windows: Windowing, name: str) -> list[_Head]:
         """Windows, into which each pipeline before them builds; the probe side begins a pipeline."""
         title = "Join" if isinstance(windows, Join) else "Aggregation"
-        slide = [] if windows.slide_ms is None else [f"slide {exactly(windows.slide_ms)}"]
-        size = [f"size {exactly(windows.size_ms)}", *slide]
+        lengths = {"size": windows.size_ms, "slide": windows.slide_ms}
+        size = [f"{name} {exactly(length_ms)}" for name, length_ms in lengths.items() if length_ms is not None]
         builds = [
             self._step([head for head in heads if head.node == node], f"{title} Build", size, name)[0].node
             for node in dict.fromkeys(head.node for head in heads)

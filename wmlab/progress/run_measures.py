@@ -36,8 +36,8 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
         for row in recording.table("windows_fired").to_pylist()
         if row["stream"] == query and row["operator"] == operator
     ]
-    incidents = [row["kind"] for row in recording.table("incidents").to_pylist() if row["stream"] == query]
     late = late_in(recording, query)
+    incidents = [row["kind"] for row in recording.table("incidents").to_pylist() if row["stream"] == query]
     steps = [(row["arrived_ms"], row["reached"]) for row in arrivals]
     lag = Lag.of(steps)
     on_way_ms = [row["arrived_ms"] - row["created_ms"] for row in arrivals]

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from tests.progress.model.streams import run, several_origins
 from wmlab.progress.model.chunks import Chunks
 from wmlab.progress.model.numbers import UNBOUNDED, TupleBuffer
-from wmlab.progress.model.tracker import ProgressRules, ProgressTracker, blocking
+from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 
 
 @given(several_origins(), st.sampled_from(["running_max", "head"]))
@@ -31,7 +31,7 @@ def test_it_never_promises_more_than_is_kept(case) -> None:
 def test_without_origins_nothing_can_come() -> None:
     tracker = ProgressTracker([])
     assert tracker.watermark == UNBOUNDED
-    assert blocking({}, tracker.watermark) == []
+    assert tracker.holding() == []
 
 
 def buffers_with_a_gap() -> list[TupleBuffer]:
@@ -51,12 +51,11 @@ def buffers_with_a_gap() -> list[TupleBuffer]:
 def test_the_state_tells_what_holds_it(taken: int, expected: tuple[object, ...]) -> None:
     """Watermark, when it moved, the origins at it, and of origin 1 the missing chunks and how many buffers wait."""
     state = run([1, 2], buffers_with_a_gap()[:taken])[-1]
-    holding = blocking({number: origin.local for number, origin in state.origins.items()}, state.watermark)
     first = state.origins[1]
     chunks = first.beyond.get(2, Chunks(base=0)).missing()
-    assert (state.watermark, state.moved_ms, holding, chunks, first.waiting) == expected
+    assert (state.watermark, state.moved_ms, state.holding(), chunks, first.waiting) == expected
 
 
 def test_all_origins_at_the_minimum_hold_it() -> None:
     state = run([1, 2, 3], [TupleBuffer(origin, 1, 0, True, 5 + (origin == 3)) for origin in (1, 2, 3)])[-1]
-    assert blocking({number: origin.local for number, origin in state.origins.items()}, state.watermark) == [1, 2]
+    assert state.holding() == [1, 2]

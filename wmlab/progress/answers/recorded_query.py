@@ -62,8 +62,8 @@ class RecordedQuery:
         """The query of this name, None: the only one. Raises `RecordingError` for one that is not there."""
         scenario = recording.scenario_as(ProgressScenario)
         plans = {} if scenario is None else {query.name: origins_of(query) for query in scenario.queries}
-        arrived = recording.table("buffers")["stream"].unique().to_pylist()
-        name = the_only(recording, name, sorted({*plans, *arrived}), "query", "queries")
+        every = sorted({*plans, *recording.table("buffers")["stream"].unique().to_pylist()})
+        name = the_only(recording, name, every, "query", "queries")
         buffers, fired, incidents = (
             [row for row in recording.table(table).to_pylist() if row["stream"] == name]
             for table in ("buffers", "windows_fired", "incidents")
@@ -91,8 +91,9 @@ class RecordedQuery:
     @property
     def emitters(self) -> dict[int, str]:
         """The name of every origin that came or is in the plan."""
-        planned = {} if self.plan is None else self.plan.emitters
-        return {row["origin"]: row["emitter"] for row in self.buffers} | planned
+        return {row["origin"]: row["emitter"] for row in self.buffers} | (
+            {} if self.plan is None else self.plan.emitters
+        )
 
     @property
     def end_ms(self) -> int | None:
@@ -170,12 +171,14 @@ def _faults(
 
 def _delay_ms(scenario: ProgressScenario, target: str) -> int:
     """By how much the script delays the buffer or chunk of this name."""
-    acts = (act for act in scenario.script if isinstance(act, DelayBuffer))
-    return next(act.by_ms for act in acts if target_name(act.source, act.sequence, act.chunk) == target)
+    return next(
+        act.by_ms
+        for act in scenario.script
+        if isinstance(act, DelayBuffer) and target_name(act.source, act.sequence, act.chunk) == target
+    )
 
 
 def _stalled_until(scenario: ProgressScenario, worker: int, at_ms: int) -> int:
     """When a worker goes on that stands still at a moment (clock)."""
-    stalls = (act for act in scenario.script if isinstance(act, StallWorker) and act.worker == worker)
-    spans = ((begin_ms := scenario.start_ms + act.at_ms, begin_ms + act.for_ms) for act in stalls)
-    return max(end_ms for begin_ms, end_ms in spans if begin_ms <= at_ms < end_ms)
+    begun = (act for act in scenario.script if isinstance(act, StallWorker) and scenario.start_ms + act.at_ms <= at_ms)
+    return max(scenario.start_ms + act.at_ms + act.for_ms for act in begun if act.worker == worker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from wmlab.core.holders import Stretch
@@ -12,7 +13,7 @@ from wmlab.progress.answers.recorded_query import Fate, RecordedQuery
 from wmlab.progress.answers.vocabulary import State
 from wmlab.progress.model.chunks import Chunks
 from wmlab.progress.model.numbers import stamp_of
-from wmlab.progress.model.tracker import OriginProgress, ProgressTracker, blocking
+from wmlab.progress.model.tracker import OriginProgress, ProgressTracker
 from wmlab.progress.scenario import is_build
 
 _UNHEARD: Final = "unheard of"
@@ -42,7 +43,7 @@ class QueryWalk:
         operators = [operator]
         for name in operators:
             self._trackers[name] = ProgressTracker(query.origins(name), query.rules)
-            before = [self._emitters.get(origin, _UNHEARD) for origin in query.origins(name)]
+            before = dict.fromkeys(map(self._name, query.origins(name)))
             operators += [other for other in before if other in query.operators and other not in operators]
         self._rows = [row for row in query.buffers if row["operator"] in self._trackers]
         self.tracker = self._trackers[operator]
@@ -73,17 +74,19 @@ class QueryWalk:
 
     def others(self) -> list[tuple[int, str]]:
         """The local watermarks of the other origins that have one, with their names, the lowest first."""
-        local = {origin: progress.local for origin, progress in self.tracker.origins.items()}
-        ahead = ((value, origin) for origin, value in local.items() if value not in (None, self.tracker.watermark))
-        return [(value, self._name(origin)) for value, origin in sorted(ahead, key=lambda each: each[0])]
+        ahead = (
+            (progress.local, self._name(origin))
+            for origin, progress in self.tracker.origins.items()
+            if progress.local is not None and progress.local != self.tracker.watermark
+        )
+        return sorted(ahead, key=itemgetter(0))
 
     def _name(self, origin: int) -> str:
         return self._emitters.get(origin, _UNHEARD)
 
     def _holders(self, operator: str) -> Iterator[Holding]:
         tracker = self._trackers[operator]
-        local = {origin: progress.local for origin, progress in tracker.origins.items()}
-        for origin in blocking(local, tracker.watermark):
+        for origin in tracker.holding():
             progress, name = tracker.origins[origin], self._name(origin)
             chunks = progress.beyond.get(progress.prefix + 1, Chunks(tracker.rules.chunk_base))
             fate = self._fate(name, progress, chunks)

@@ -30,10 +30,10 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import (
@@ -46,7 +46,6 @@ from wmlab.progress.model.chunks import (
 )
 from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer
 
-OriginKey = TypeVar("OriginKey")
 LocalRule = Literal["running_max", "head", "literal"]
 
 
@@ -166,10 +165,9 @@ class ProgressTracker:
         known = [origin.local for origin in self.origins.values() if origin.local is not None]
         return min(known) if len(known) == len(self.origins) else None
 
-
-def blocking(local: Mapping[OriginKey, int | None], watermark: int | None) -> list[OriginKey]:
-    """The origins whose local watermark is the global one."""
-    return [origin for origin, value in local.items() if value == watermark]
+    def holding(self) -> list[int]:
+        """The origins whose local watermark is the global one, in the order declared."""
+        return [number for number, origin in self.origins.items() if origin.local == self.watermark]
 
 
 class Reached(NamedTuple):

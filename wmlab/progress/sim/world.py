@@ -6,6 +6,7 @@ Source: "Watermarking and Progress" (task-based execution on worker threads).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -35,19 +36,17 @@ class PlanWorld(Simulation):
         self._silences.sort(key=lambda silence: silence.at_ms)
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed, self._note_held)
         self.faults: dict[tuple[str, FaultTarget], list[BufferFault | plans.EmptyBuffer]] = {}
-        for action in scenario.script:
-            if isinstance(action, BufferFault | plans.EmptyBuffer):
+        of_buffers = [action for action in scenario.script if isinstance(action, BufferFault | plans.EmptyBuffer)]
+        for action, query in product(of_buffers, scenario.queries):
+            if action.source in (source.name for source in query.physical):
                 target = action.source, action.sequence, getattr(action, "chunk", None)
-                for query in scenario.queries:
-                    if action.source in (source.name for source in query.physical):
-                        self.faults.setdefault((query.name, target), []).append(action)
+                self.faults.setdefault((query.name, target), []).append(action)
 
     def run(self) -> None:
         """Run until the workers have nothing left to do."""
         for stall in self._stalls:
-            worker = f"worker {stall.worker}"
-            detail = ("stall", worker, f"{worker} stalls for {exactly(stall.for_ms)}")
-            self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
+            what = ("stall", f"worker {stall.worker}", f"worker {stall.worker} stalls for {exactly(stall.for_ms)}")
+            self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *what)
         self.env.run()
         for (query, target), faults in self.faults.items():
             for fault in faults:
@@ -91,8 +90,11 @@ class PlanWorld(Simulation):
 
     def empty_of(self, source: str) -> frozenset[int]:
         """The sequences of a source of which the first pipeline leaves nothing."""
-        actions = (action for action in self.scenario.script if isinstance(action, plans.EmptyBuffer))
-        return frozenset(action.sequence for action in actions if action.source == source)
+        return frozenset(
+            action.sequence
+            for action in self.scenario.script
+            if isinstance(action, plans.EmptyBuffer) and action.source == source
+        )
 
     def faulty(self, query: str, target: FaultTarget, records: int, at_ms: int) -> list[int]:
         """After how many ms each copy of a buffer or chunk reaches the workers.
