@@ -32,6 +32,7 @@ def random_plan(seed: int) -> wm.progress.PlanScenario:
         queries.append(_query("p", ["d"], draw))
     sources = [source for query in queries for source in query.physical]
     workers = draw.choice([1, 1, 2, 4])
+    kinds = draw.choice([KINDS, KINDS, KINDS, KINDS, (plan.StallWorker,)])
     return plan.PlanScenario(
         f"random plan {seed}",
         queries=queries,
@@ -40,7 +41,7 @@ def random_plan(seed: int) -> wm.progress.PlanScenario:
             service_mean_ms=draw.choice([0.0, 5.0, 20.0]),
             service=draw.choice(["exponential", "lognormal", "constant"]),
         ),
-        script=[_fault(sources, workers, draw) for _ in range(draw.choice([0, 1, 2, 3, 5]))],
+        script=[_fault(draw.choice(kinds), sources, workers, draw) for _ in range(draw.choice([0, 1, 2, 3, 5]))],
         duration_ms=DURATION_MS,
         start_ms=draw.choice([0, 0, INSTANT_MS]),
         flush_at_end=draw.random() < 0.8,
@@ -120,16 +121,15 @@ def _source(name: str, draw: Random) -> wm.progress.Source:
     )
 
 
-def _fault(sources: list[wm.progress.Source], workers: int, draw: Random) -> Any:
+def _fault(kind: Any, sources: list[wm.progress.Source], workers: int, draw: Random) -> Any:
     of_source, sequence = draw.choice(sources), draw.choice([1, 2, 3, 4, 6, 9, 300])
     source = of_source.name
     chunk = draw.choice([None, 0, 1]) if plan.Emit() in of_source.operators else None
-    kind = draw.choice(KINDS)
     if kind is plan.SilenceSource:
         return kind(source, at_ms=draw.choice([0, 700, 1_500]))
     if kind is plan.StallWorker:
         return kind(draw.randint(1, workers), at_ms=draw.choice([300, 1_000]), for_ms=draw.choice([200, 900]))
     if kind is plan.EmptyBuffer:
         return kind(source, sequence)
-    times = {plan.DelayBuffer: {"by_ms": draw.choice([200, 1_500])}, plan.DuplicateBuffer: {"after_ms": 300}}
+    times = {plan.DelayBuffer: {"by_ms": draw.choice([600, 1_500])}, plan.DuplicateBuffer: {"after_ms": 300}}
     return kind(source, sequence, chunk=chunk, **times.get(kind, {}))
