@@ -13,7 +13,7 @@ import wmlab as wm
 from tests.oracles.progress import PlanOracle
 from tests.oracles.random_plans import KINDS, random_plan
 from tests.repetitions import Count, repetitions
-from wmlab.core.holders import OF_RUN
+from wmlab.core.holders import OF_RUN, OF_STOP
 from wmlab.core.words import zone_once
 from wmlab.progress.answers import vocabulary
 from wmlab.progress.answers.vocabulary import State
@@ -113,7 +113,9 @@ def over_runs() -> Said:
                 if "complete when" in facts:
                     facts["complete when"] = oracle.scenario.complete
                 where = (seed, recording.name, oracle.query, operator)
-                assert differences(facts, oracle.of_run(operator)) == {}, where
+                computed = oracle.of_run(operator)
+                assert differences(facts, computed) == {}, where
+                assert answer.templates[0] == first_with_labels((OF_STOP, *OF_RUN), computed), where
                 rows = [(each.who, each.why, each.stretches, each.held_ms) for each in answer]
                 assert rows == oracle.table(operator), where
                 said.take(answer)
@@ -168,7 +170,7 @@ def test_every_label_and_headline_is_reached_by_a_drawn_run() -> None:
     of_others = {*vocabulary.OF_WATERMARK, *vocabulary.OF_PROGRESS, *vocabulary.OF_PREFIX, *vocabulary.OF_WINDOWS}
     assert set(vocabulary.LABELS) - {label for said in everything for label in said.labels} == set()
     assert of_state | of_others == {template for said in everything for template in said.templates}
-    assert {OF_RUN[0]} <= set(over_runs().templates)
+    assert {OF_STOP, OF_RUN[0]} <= set(over_runs().templates)
 
 
 def test_every_kind_of_fault_is_drawn() -> None:

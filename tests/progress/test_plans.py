@@ -106,7 +106,7 @@ def test_stalls_of_a_worker_that_overlap_do_not_add_up() -> None:
 def test_a_silent_origin_is_named_although_it_never_sent() -> None:
     run = scenario(script=[SilenceSource("b")]).record()
     assert run.explain(at_ms=9_000).sentence == (
-        "The watermark waits for b, which is silent since 0 s. At build of q it is unknown."
+        "The watermark waits for b, which has been silent since 0 s. At build of q it is unknown."
     )
     (holder,) = [holder for holder in run.explain() if holder.who == "b"]
     assert holder.why == "silent"
@@ -120,7 +120,7 @@ def test_a_source_that_is_silenced_twice_at_one_moment_is_told() -> None:
 
 def test_before_anything_has_come_an_operator_waits_for_all_its_origins() -> None:
     silent = scenario(queries=[query(source("a"))], script=[SilenceSource("a")]).record()
-    sentence = "The watermark waits for a, which is silent since 0 s. At build of q it is unknown."
+    sentence = "The watermark waits for a, which has been silent since 0 s. At build of q it is unknown."
     assert silent.explain(at_ms=9_000).sentence == sentence
     assert silent.explain().sentence.startswith("The global watermark of q was held longest by a (silent), for")
     early = scenario().record().explain(at_ms="0 s")
@@ -181,7 +181,8 @@ def test_who_held_a_run_longest_is_told() -> None:
     first = next(iter(held))
     assert (first.who, first.why) == ("a", "lost")
     assert 8_000 < first.held_ms < held.run_ms
-    assert held.headline.startswith("The global watermark of q was held longest by a (lost)")
+    assert held.headline.startswith("The global watermark of q stood still longest for 9.1 s")
+    assert held.headline.endswith(", held by a (lost).")
     assert held.facts["held for"] == first.held_ms
     assert (held.facts["stop held by"], held.facts["stop cause"]) == ("a", "lost")
     assert held.facts["to"] == held.facts["from"] + held.facts["longest stop"] == held.run_ms
@@ -193,7 +194,7 @@ def test_over_the_run_an_operator_that_waits_is_no_holder_but_what_it_waits_for(
     answer = run.explain()
     first = answer.holders[0]
     assert (first.who, first.why) == ("cars", "lost")
-    assert answer.sentence.startswith("The global watermark of meetings was held longest by cars (lost)")
+    assert answer.headline.endswith("held by cars (lost).")
     at_the_end = run.explain(at_ms="10 s")
     assert "sequence 60 of cars, which was lost at 5.6 s and never comes" in at_the_end.headline
     assert (at_the_end.facts["operator"], at_the_end.facts["missing at"]) == ("build-2", "build")
@@ -245,7 +246,9 @@ def test_a_join_that_feeds_windows_is_an_origin_and_what_holds_it_is_explained()
     assert run.measures().measures["records counted in windows"] == run.measures().results > 0
     assert [verdict.verdict for verdict in run.check()] == ["ok"] * len(INVARIANTS)
     never = scenario(queries=[joined], script=[SilenceSource("b")]).record().explain(at_ms=9_000)
-    assert never.sentence == "The watermark waits for b, which is silent since 0 s. At build-2 of q it is unknown."
+    assert (
+        never.sentence == "The watermark waits for b, which has been silent since 0 s. At build-2 of q it is unknown."
+    )
     with pytest.raises(RecordingError, match="no operator 'merge' that follows progress"):
         run.explain(operator="merge")
 
@@ -322,7 +325,7 @@ def test_the_command_line_takes_plans(tmp_path: Path, capsys: pytest.CaptureFixt
     told = capsys.readouterr().out
     assert all(f"{name} ok" in told for name in INVARIANTS)
     assert main(["explain", target, "--at-ms", "5000", "--stream", "query-1"]) == 0
-    assert "waits for source-1, which has ended at 5.0 s" in " ".join(capsys.readouterr().out.split())
+    assert "waits for source-1, which ended at 5.0 s" in " ".join(capsys.readouterr().out.split())
     assert main(["explain", target]) == 1
     assert "several queries" in capsys.readouterr().err
     assert main(["bounds", target]) == 1

@@ -98,6 +98,7 @@ _FAILED: Final = (
     "The job failed at {failed at}: {failure}.",
     "The job failed at {failed at}.",
 )
+OF_STOP: Final = "The {bound} stood still longest for {longest stop}, held by {stop held by} ({stop cause})."
 OF_RUN: Final = (
     "The {bound} was held longest by {held by} ({cause}), for {held for}.",
     "Nothing held the {bound}.",
@@ -152,7 +153,7 @@ def holders_over(
     """The answer about a run from one moment to another (clock, ms): the first holder of `bound`, and `also`."""
     holders = holders_of(stretches)
     facts = Facts(RUN_LABELS, {**of_first(bound, holders), **also}, clock_ms=span[0])
-    chosen = (facts.first_of(templates) for templates in (_FAILED, OF_RUN, _OF_RUN_NEXT))
+    chosen = (facts.first_of(templates) for templates in (_FAILED, (OF_STOP, *OF_RUN), _OF_RUN_NEXT))
     return Holders(
         stream=stream,
         run_ms=span[1] - span[0],

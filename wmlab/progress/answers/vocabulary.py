@@ -95,13 +95,13 @@ OF_STATE: Final[Mapping[State, Templates]] = {
     State.LOST: (_WAITS + ", which was lost at {holder since} and never comes.", _SEVERAL),
     State.DELAYED: (_WAITS + ", which is delayed until {holder until}.", _SEVERAL),
     State.STALLED: (_WAITS + ", which worker {worker} holds, until {holder until} at least.", _SEVERAL),
-    State.ON_ITS_WAY: (_WAITS + ", which is on its way since {holder since}.", _SEVERAL),
-    State.SILENT: ("The watermark waits for {holder}, which is silent since {holder since}.", _SEVERAL),
-    State.ENDED: ("The watermark waits for {holder}, which has ended at {holder since}.", _SEVERAL),
-    State.NOT_SENT: (_WAITS + ", which is not sent yet.", _SEVERAL),
+    State.ON_ITS_WAY: (_WAITS + ", which has been on its way since {holder since}.", _SEVERAL),
+    State.SILENT: ("The watermark waits for {holder}, which has been silent since {holder since}.", _SEVERAL),
+    State.ENDED: ("The watermark waits for {holder}, which ended at {holder since}.", _SEVERAL),
+    State.NOT_SENT: (_WAITS + ", which has not been sent yet.", _SEVERAL),
     State.MISSING: (_WAITS + ".", _SEVERAL),
 }
-"""Headlines by the state of what the only holder lacks; where holders differ in that, the last one of any."""
+"""Headlines by the state of what the first holder lacks; of several holders the last one, which names them all."""
 OF_WATERMARK: Final[Templates] = (
     "At {operator} of {query} it has been {watermark} since {watermark since}.",
     "At {operator} of {query} it is unknown.",
