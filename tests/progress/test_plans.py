@@ -29,6 +29,7 @@ from wmlab.progress import (
     SilenceSource,
     Source,
     StallWorker,
+    Workers,
 )
 from wmlab.progress.checks import INVARIANTS
 from wmlab.progress.recording import ProgressRecording
@@ -41,25 +42,40 @@ LOST_AT_MS = LOST.record().table("incidents").to_pylist()[0]["at_ms"]
 
 def test_a_gap_is_explained_at_a_moment() -> None:
     found = LOST.record().explain(at_ms=9_000)
-    (origin,) = found.origins
-    assert (found.emitters, origin.origin, origin.sequence, origin.started) == (("a",), 1, 20, False)
-    held, since, lost = map(clock_words, (found.watermark, found.since_ms, LOST_AT_MS))
-    assert found.sentence == (
-        f"The global watermark of q at build is held at {held} since {since}: a (origin 1) lacks sequence 20, "
-        f"which was lost at {lost} and never comes. {origin.waiting} buffers wait behind it."
-    )
+    facts = found.facts
+    assert (facts["holder"], facts["missing sequence"], facts["holder state"]) == ("a", 20, "lost")
+    assert facts["holder since"] == LOST_AT_MS
+    assert facts["waiting behind"] > 100
+    assert "missing chunks" not in facts
+    held, since, lost = map(clock_words, (facts["watermark"], facts["watermark since"], LOST_AT_MS))
+    assert found.headline == f"The watermark waits for sequence 20 of a, which was lost at {lost} and never comes."
+    assert found.sentence == f"{found.headline} At build of q it has been {held} since {since}."
     assert " ".join(repr(found).splitlines()) == found.sentence
-    assert json.loads(found.to_json())["emitters"] == ["a"]
-    assert "lacks sequence 20" in found._repr_html_()
+    assert json.loads(found.to_json())["facts"]["holder"] == "a"
+    assert "<details>" in found._repr_html_()
+
+
+def test_the_others_are_ranked_by_their_watermarks() -> None:
+    facts = LOST.record().explain(at_ms=9_000).facts
+    assert facts["others"] == "b"
+    assert facts["others at"] > facts["watermark"]
 
 
 def test_a_delayed_buffer_is_explained_with_the_time_at_which_it_comes() -> None:
     run = scenario(queries=[query(source("a"))], script=[DelayBuffer("a", 20, 4_000)]).record()
     (delay,) = run.table("incidents").to_pylist()
     begun_ms = delay["at_ms"]
-    begun, until = clock_words(begun_ms), clock_words(begun_ms + 4_000)
-    sentence = run.explain(at_ms=begun_ms + 1_000).sentence
-    assert f"lacks sequence 20, which was delayed at {begun} until {until}. " in sentence
+    found = run.explain(at_ms=begun_ms + 1_000)
+    until = clock_words(begun_ms + 4_000)
+    assert found.headline == f"The watermark waits for sequence 20 of a, which is delayed until {until}."
+    assert (found.facts["holder since"], found.facts["holder until"]) == (begun_ms, begun_ms + 4_000)
+    assert run.explain(at_ms=begun_ms + 4_000).facts.get("holder state") != "delayed"
+
+
+def test_a_lost_chunk_is_explained_although_no_chunk_of_its_sequence_has_come() -> None:
+    a = source("a", operators=[Emit()])
+    run = scenario(queries=[query(a)], script=[LoseBuffer("a", 20, chunk=0)]).record()
+    assert "waits for sequence 20 of a, which was lost" in run.explain(at_ms=9_000).headline
 
 
 def test_a_worker_that_stands_still_is_named_with_what_it_holds() -> None:
@@ -68,44 +84,64 @@ def test_a_worker_that_stands_still_is_named_with_what_it_holds() -> None:
     of_worker = (row for row in run.table("buffers").to_pylist() if row["worker"] == 1 and row["arrived_ms"] >= 6_000)
     stuck = min((row for row in of_worker if row["operator"] == "build"), key=lambda row: row["arrived_ms"])
     assert held["target"] == f"a {stuck['sequence']} on worker 1"
-    lacks = f"lacks sequence {stuck['sequence']}, which is held by worker 1"
-    text = f"{lacks}, which stands still until {clock_words(6_000)}. "
-    assert text in run.explain(at_ms=5_000).sentence
+    found = run.explain(at_ms=5_000)
+    assert (found.facts["missing sequence"], found.facts["worker"]) == (stuck["sequence"], 1)
+    assert f"which worker 1 holds, until {clock_words(6_000)} at least." in found.headline
     assert "worker" not in run.explain(at_ms=stuck["arrived_ms"]).sentence
-    assert "a gap, behind which buffers wait" in {holder.why for holder in run.explain()}
+    assert "held by a worker" in {holder.why for holder in run.explain()}
+
+
+def test_stalls_of_a_worker_that_overlap_do_not_add_up() -> None:
+    one, two = (
+        scenario(
+            queries=[query(Source("a", times_ms=[900], buffer_records=1), window=None)],
+            workers=Workers(1, service_mean_ms=500, service="constant"),
+            script=[StallWorker(1, at_ms=at_ms, for_ms=for_ms) for at_ms, for_ms in stalls],
+        ).record()
+        for stalls in ([(1_000, 4_000)], [(1_000, 3_000), (2_000, 3_000)])
+    )
+    assert one.table("buffers") == two.table("buffers")
 
 
 def test_a_silent_origin_is_named_although_it_never_sent() -> None:
     run = scenario(script=[SilenceSource("b")]).record()
     assert run.explain(at_ms=9_000).sentence == (
-        "The global watermark of q at build is unknown: b (origin 2) has sent nothing and is silent from 0 s on. "
-        "No buffer waits behind it."
+        "The watermark waits for b, which has been silent since 0 s. At build of q it is unknown."
     )
     (holder,) = [holder for holder in run.explain() if holder.who == "b"]
-    assert holder.why == "it had sent nothing complete"
+    assert holder.why == "silent"
     assert holder.held_ms == run.explain().run_ms
+
+
+def test_a_source_that_is_silenced_twice_at_one_moment_is_told() -> None:
+    run = scenario(script=[SilenceSource("b"), SilenceSource("b")]).record()
+    assert run.explain().facts["never happened"] == "b (silence source: it was silent before)"
 
 
 def test_before_anything_has_come_an_operator_waits_for_all_its_origins() -> None:
     silent = scenario(queries=[query(source("a"))], script=[SilenceSource("a")]).record()
-    sentence = "The global watermark of q at build is unknown: a (origin 1) has sent nothing and is silent from 0 s on."
-    assert silent.explain(at_ms=9_000).sentence == f"{sentence} No buffer waits behind it."
-    assert silent.explain().sentence.startswith("The global watermark of q was held longest by a (it had sent nothing")
+    sentence = "The watermark waits for a, which has been silent since 0 s. At build of q it is unknown."
+    assert silent.explain(at_ms=9_000).sentence == sentence
+    assert silent.explain().sentence.startswith("The global watermark of q was held longest by a (silent), for")
     early = scenario().record().explain(at_ms="0 s")
-    assert (early.watermark, early.since_ms, early.emitters) == (None, None, ("a", "b"))
+    assert early.headline == "The watermark waits for a and b."
+    assert early.facts["holder"] == ("a", "b")
+    assert early.facts["holder state"] == ("not sent yet", "not sent yet")
     bare = ProgressRecording.from_tables({"buffers": silent.table("buffers")}, name="bare")
     with pytest.raises(RecordingError, match="has no query"):
         bare.explain(at_ms=9_000)
 
 
 LITERAL = "complete when as many buffers have come as the number of the last chunk says"
-"""What the literal rule does, in the words of the answers."""
+"""What the literal rule does, in the words of the answer about a run."""
 
 
 def test_the_literal_rule_is_explained() -> None:
     run = scenario(complete="literal").record()
-    told = run.explain(at_ms=5_000).sentence
-    assert "a (origin 1) has all chunks of sequence 1, but not by the rule 'literal': it is " + LITERAL in told
+    facts = run.explain(at_ms=5_000).facts
+    assert (facts["holder state"], facts["rule"]) == (("not complete by the rule",) * 2, "literal")
+    alone = scenario(queries=[query(source("a"))], complete="literal").record().explain(at_ms=5_000)
+    assert "sequence 1 of a, which has come and is not complete by the rule 'literal'." in alone.headline
     assert f"By the rule 'literal' a sequence is {LITERAL} (for chunks from 0 that is one" in run.explain().sentence
     for right in (scenario(complete="literal", chunk_base=1), scenario()):
         assert "literal" not in right.record().explain().sentence
@@ -143,12 +179,13 @@ def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name() -> None:
 def test_who_held_a_run_longest_is_told() -> None:
     held = LOST.record().explain()
     first = next(iter(held))
-    assert (first.who, first.why) == ("a", "a gap, behind which buffers wait")
+    assert (first.who, first.why) == ("a", "lost")
     assert 8_000 < first.held_ms < held.run_ms
-    assert held.headline.startswith(
-        "The global watermark of q was held longest by a (a gap, behind which buffers wait)"
-    )
+    assert held.headline.startswith("The global watermark of q stood still longest for 9.1 s")
+    assert held.headline.endswith(", held by a (lost).")
     assert held.facts["held for"] == first.held_ms
+    assert (held.facts["stop held by"], held.facts["stop cause"]) == ("a", "lost")
+    assert held.facts["to"] == held.facts["from"] + held.facts["longest stop"] == held.run_ms
     assert len({(holder.who, holder.why) for holder in held}) == len(held)
 
 
@@ -156,10 +193,11 @@ def test_over_the_run_an_operator_that_waits_is_no_holder_but_what_it_waits_for(
     run = wm.progress.PlanScenario.load("progress_meetings").record()
     answer = run.explain()
     first = answer.holders[0]
-    assert (first.who, first.why) == ("cars", "a gap, behind which buffers wait")
-    assert answer.sentence.startswith("The global watermark of meetings was held longest by cars (a gap")
-    (cars,) = run.explain(at_ms="10 s").upstream
-    assert "cars (origin 2) lacks sequence 60, which was lost at 5.6 s and never comes" in cars.sentence
+    assert (first.who, first.why) == ("cars", "lost")
+    assert answer.headline.endswith("held by cars (lost).")
+    at_the_end = run.explain(at_ms="10 s")
+    assert "sequence 60 of cars, which was lost at 5.6 s and never comes" in at_the_end.headline
+    assert (at_the_end.facts["operator"], at_the_end.facts["missing at"]) == ("build-2", "build")
     last_ms = max(row["arrived_ms"] for row in run.table("buffers").to_pylist())
     assert answer.run_ms == last_ms > 10_000, "the workers finish after the sources have ended"
 
@@ -189,31 +227,28 @@ def test_the_run_names_first_the_source_of_the_fault_without_which_the_mean_lag_
     assert run.explain().holders[0].who == fault.source, (fault, with_fault, without, run.explain().sentence)
 
 
-def test_origins_behind_a_renumbering_are_named() -> None:
-    run = scenario(queries=[query(operators=[Renumber("merged")])]).record()
-    assert run.explain(at_ms=5_000).emitters == ("merged",)
-    assert "merged" in {holder.who for holder in run.explain()}
+def test_origins_before_a_renumbering_are_named() -> None:
+    run = scenario(queries=[query(operators=[Renumber("merged")])], script=[SilenceSource("b", at_ms=2_000)]).record()
+    facts = run.explain(at_ms=5_000).facts
+    assert (facts["operator"], facts["holder"], facts["missing at"]) == ("build", "b", "merged")
+    assert "merged" not in {holder.who for holder in run.explain() if holder.why != "on its way"}
 
 
 def test_a_join_that_feeds_windows_is_an_origin_and_what_holds_it_is_explained() -> None:
     joined = query(operators=[Join(500), Emit()], window=Aggregate(1_000))
     run = scenario(queries=[joined], script=[LoseBuffer("b", 60)]).record()
-    found = run.explain(at_ms=9_000)
-    assert (found.operator, found.emitters) == ("build-2", ("build",))
-    (join,) = found.upstream
-    assert (join.operator, join.emitters, join.upstream) == ("build", ("b",), ())
-    assert f"build (origin 3) has sent nothing after sequence {found.origins[0].sequence - 1}" in found.sentence
-    assert "b (origin 2) lacks sequence 60, which was lost at" in found.sentence
-    assert run.explain(at_ms=9_000, operator="build") == join
-    assert (run.explain().holders[0].who, run.explain().holders[0].why) == (
-        "b",
-        "a gap, behind which buffers wait",
-    )
+    facts = run.explain(at_ms=9_000).facts
+    assert (facts["operator"], facts["holder"], facts["missing at"]) == ("build-2", "b", "build")
+    assert (facts["missing sequence"], facts["holder state"]) == (60, "lost")
+    of_join = run.explain(at_ms=9_000, operator="build").facts
+    assert [of_join[label] for label in ("holder", "missing at", "missing sequence")] == ["b", "build", 60]
+    assert (run.explain().holders[0].who, run.explain().holders[0].why) == ("b", "lost")
     assert run.measures().measures["records counted in windows"] == run.measures().results > 0
     assert [verdict.verdict for verdict in run.check()] == ["ok"] * len(INVARIANTS)
     never = scenario(queries=[joined], script=[SilenceSource("b")]).record().explain(at_ms=9_000)
-    assert "at build-2 is unknown: build (origin 3) has sent nothing. " in never.sentence
-    assert "at build is unknown: b (origin 2) has sent nothing and is silent from 0 s on" in never.sentence
+    assert (
+        never.sentence == "The watermark waits for b, which has been silent since 0 s. At build-2 of q it is unknown."
+    )
     with pytest.raises(RecordingError, match="no operator 'merge' that follows progress"):
         run.explain(operator="merge")
 
@@ -221,7 +256,7 @@ def test_a_join_that_feeds_windows_is_an_origin_and_what_holds_it_is_explained()
 def test_without_windows_the_sink_is_explained_and_of_several_queries_one_is_named() -> None:
     queries = [query(), Query("p", sources=[Source("c", times_ms=[500])])]
     run = scenario(queries=queries).record()
-    assert run.explain(at_ms=9_000, stream="p").operator == "sink"
+    assert run.explain(at_ms=9_000, stream="p").facts["operator"] == "sink"
     with pytest.raises(RecordingError, match="has several queries; its queries: p, q"):
         run.explain(at_ms=9_000)
     with pytest.raises(RecordingError, match="no query 'x'"):
@@ -254,13 +289,13 @@ def test_what_cannot_be_explained_is_refused(options, message) -> None:
 def test_a_recording_of_buffers_alone_is_explained_too(plan: Query) -> None:
     run = LOST.replace(queries=[plan]).record()
     bare = ProgressRecording.from_tables({"buffers": run.table("buffers")}, name="bare")
-    assert bare.explain(at_ms=9_000).origins == run.explain(at_ms=9_000).origins
-    # A log begins with the first buffer; the run has the time before it as well.
-    known = {(held.who, held.why): held for held in run.explain()}
-    assert next((held.who, held.why) for held in bare.explain()) == ("a", "a gap, behind which buffers wait")
-    for held in bare.explain():
-        of_run = known[held.who, held.why]
-        assert 0 <= of_run.held_ms - held.held_ms <= run.explain().run_ms - bare.explain().run_ms
+    facts, known = bare.explain(at_ms=9_000).facts, run.explain(at_ms=9_000).facts
+    for label in ("watermark", "holder", "missing at", "missing sequence", "waiting behind"):
+        assert facts[label] == known[label]
+    assert (facts["holder state"], known["holder state"]) == ("missing", "lost")
+    first = next(iter(bare.explain()))
+    assert (first.who, first.why) == ("a", "missing")
+    assert next(iter(run.explain())).held_ms <= first.held_ms < run.explain().run_ms, "a log begins with a buffer"
 
 
 def test_a_plan_has_no_time_bounds(spark: SparkSession) -> None:
@@ -290,7 +325,7 @@ def test_the_command_line_takes_plans(tmp_path: Path, capsys: pytest.CaptureFixt
     told = capsys.readouterr().out
     assert all(f"{name} ok" in told for name in INVARIANTS)
     assert main(["explain", target, "--at-ms", "5000", "--stream", "query-1"]) == 0
-    assert "source-1 (origin 1) has sent nothing after sequence 2" in " ".join(capsys.readouterr().out.split())
+    assert "waits for source-1, which ended at 5.0 s" in " ".join(capsys.readouterr().out.split())
     assert main(["explain", target]) == 1
     assert "several queries" in capsys.readouterr().err
     assert main(["bounds", target]) == 1

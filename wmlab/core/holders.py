@@ -81,6 +81,12 @@ RUN_LABELS: Final = vocabulary(
     ("held by", Kind.NAME, "who, or what, held it longest by one cause"),
     ("cause", Kind.WORD, "that cause"),
     ("held for", Kind.LENGTH, "for how long in all they held it so"),
+    ("longest stop", Kind.LENGTH, "longest time in which the watermark kept one known value"),
+    ("from", Kind.MOMENT, "when that stop began"),
+    ("to", Kind.MOMENT, "when it ended, or the run"),
+    ("at", Kind.MOMENT, "the value that the watermark kept"),
+    ("stop held by", Kind.NAME, "who, or what, held it for longest in that stop"),
+    ("stop cause", Kind.WORD, "by what cause they did"),
     ("failed at", Kind.MOMENT, "when the job failed"),
     ("failure", Kind.NAME, "why it failed"),
     ("inputs apart", Kind.NAME, "join whose inputs have no event times in common"),
@@ -92,6 +98,7 @@ _FAILED: Final = (
     "The job failed at {failed at}: {failure}.",
     "The job failed at {failed at}.",
 )
+OF_STOP: Final = "The {bound} stood still longest for {longest stop}, held by {stop held by} ({stop cause})."
 OF_RUN: Final = (
     "The {bound} was held longest by {held by} ({cause}), for {held for}.",
     "Nothing held the {bound}.",
@@ -141,12 +148,12 @@ def holders_over(
     span: tuple[int, int],
     bound: str,
     also: Mapping[str, Value],
-    meanings: Mapping[str, str] | None = None,
+    meanings: Mapping[Any, str] | None = None,
 ) -> Holders:
     """The answer about a run from one moment to another (clock, ms): the first holder of `bound`, and `also`."""
     holders = holders_of(stretches)
     facts = Facts(RUN_LABELS, {**of_first(bound, holders), **also}, clock_ms=span[0])
-    chosen = (facts.first_of(templates) for templates in (_FAILED, OF_RUN, _OF_RUN_NEXT))
+    chosen = (facts.first_of(templates) for templates in (_FAILED, (OF_STOP, *OF_RUN), _OF_RUN_NEXT))
     return Holders(
         stream=stream,
         run_ms=span[1] - span[0],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, cycle, islice, pairwise
 from typing import Any, Final
 
 from wmlab.core import namespace
-from wmlab.core.charts.axis import Axis, Numbers, Piece, held, shown_range, single, time_axis, time_words
+from wmlab.core.charts.axis import Numbers, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import (
     Chart,
     chart_of,
@@ -22,8 +23,6 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import (
     Between,
-    Blocks,
-    Box,
     ConstantSpan,
     Dots,
     Panel,
@@ -37,10 +36,12 @@ from wmlab.core.charts.scene import (
     thinned,
 )
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Facts, Head, Value as FactValue
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, listed, moment, rounded, shown
+from wmlab.core.words import counted, grouped, listed, moment, shown
+from wmlab.progress.answers.explain import said
+from wmlab.progress.answers.vocabulary import LABELS, OF_PREFIX, OF_PROGRESS, OF_WINDOWS, Templates
 from wmlab.progress.diagram import plan as plan
-from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import last_of
 
 __all__ = ["plan", "progress", "sequence_prefix", "windows_firing"]
@@ -79,21 +80,23 @@ def progress(
     none is chosen.
     """
     table = _read_progress(progressed, stream, operator)
-    sentence = _describe_progress(table)
-    roles = [*islice(cycle(_ROLES), len(_emitters(table)))]
-    curves = [_local(table, emitter, role) for emitter, role in zip(_emitters(table), roles, strict=True)]
-    xs, ys = thinned(table["arrived_ms"], table["global_watermark"], _CAP)
-    # It lies on the curve of the origin that holds it, so it is broad and beneath the others.
-    curves.append(Steps(name="global", role="coalesced", xs=xs, ys=ys))
-    every = [_over_time(_of(table, emitter), table) for emitter in _emitters(table)]
-    every.append(held(table["arrived_ms"], table["global_watermark"]))
-    clock = time_axis("clock", table["arrived_ms"])
-    ends = shown_range(every, least_ms=clock.high - clock.low)
-    up = time_axis("watermark", ends, pad_percent=4, clock=table["arrived_ms"])
-    columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
+    head = _head_of_progress(table)
+    names, at_ms, reached = _emitters(table), table["arrived_ms"], table["global_watermark"]
+    roles = [*islice(cycle(_ROLES), len(names))]
+    # The global one lies on the curve of the origin that holds it, so it is broad and beneath the others.
+    drawn = [(name, role, *_local(table, name)) for name, role in zip(names, roles, strict=True)]
+    drawn.append(("global", "coalesced", at_ms, reached))
+    curves = [
+        Steps(name=name, role=role, xs=xs, ys=ys)
+        for name, role, (xs, ys) in ((name, role, thinned(xs, ys, _CAP)) for name, role, xs, ys in drawn)
+    ]
+    clock = time_axis("clock", at_ms)
+    ends = shown_range([held(xs, ys) for _, _, xs, ys in drawn], least_ms=clock.high - clock.low)
+    up = time_axis("watermark", ends, pad_percent=4, clock=at_ms)
     return chart_of(
-        sentence,
-        {"at_ms": table["arrived_ms"]} | columns,
+        head.headline,
+        {"at_ms": at_ms, **{name: table[name] for name in ("emitter", *_UNKNOWN)}},
+        facts=head.facts,
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
         across=clock,
         panels=[Panel(up=up, layers=merge_equal(curves), height=_HEIGHT), *_behind(table, roles)],
@@ -125,17 +128,24 @@ def sequence_prefix(
     and is not needed if there is only one. Raises `ChartError` as `progress`, and for an origin that is not there.
     """
     table = _read_progress(progressed, stream, operator)
-    chosen = _chosen(table, emitter)
-    arrivals = _of(table, chosen)
-    sentence = _describe_prefix(arrivals, chosen, time_words(table["arrived_ms"]))
+    names = _emitters(table)
+    if emitter is None and len(names) > 1:
+        raise ChartError(
+            f"The table has the origins {', '.join(names)}; none is named.",
+            remedy=f"Name one, for example emitter={names[0]!r}.",
+        )
+    chosen = emitter or names[0]
+    arrivals = _only(table, "emitter", chosen)
+    head = _head_of_prefix(arrivals, chosen)
     at_ms, sequences = arrivals["arrived_ms"], arrivals["sequence"]
     reached: list[Value] = [*arrivals["prefix"]]
     highest: list[Value] = [*accumulate(sequences, max)]
     indices = thin([reached, highest], _CAP, xs=at_ms)
     xs, below, above = [at_ms[i] for i in indices], [reached[i] for i in indices], [highest[i] for i in indices]
     return chart_of(
-        sentence,
+        head.headline,
         {"at_ms": at_ms, "sequence": sequences, "prefix": reached},
+        facts=head.facts,
         title=title or f"How long is the complete prefix of {chosen}?",
         across=time_axis("clock", at_ms),
         panels=[
@@ -153,43 +163,17 @@ def sequence_prefix(
     )
 
 
-def _chosen(table: Table, emitter: str | None) -> str:
-    if emitter is None and len(_emitters(table)) == 1:
-        return _emitters(table)[0]
-    if emitter not in _emitters(table):
-        named = "none is named" if emitter is None else f"{emitter!r} is none of them"
-        raise ChartError(
-            f"The table has the origins {', '.join(_emitters(table))}; {named}.",
-            remedy=f"Name one, for example emitter={_emitters(table)[0]!r}.",
-        )
-    return emitter
-
-
-def _local(table: Table, emitter: str, role: str) -> Steps:
-    """An origin's local watermark; it holds to the end of the table."""
-    arrivals = _of(table, emitter)
-    xs, ys = thinned(arrivals["arrived_ms"], arrivals["local_watermark"], _CAP)
-    return Steps(name=emitter, role=role, xs=[*xs, table["arrived_ms"][-1]], ys=[*ys, arrivals["local_watermark"][-1]])
-
-
-def _over_time(arrivals: Table, table: Table) -> list[Piece]:
-    """An origin's local watermark, up to the end of the table."""
-    return held(
-        [*arrivals["arrived_ms"], table["arrived_ms"][-1]],
-        [*arrivals["local_watermark"], arrivals["local_watermark"][-1]],
-    )
+def _local(table: Table, emitter: str) -> tuple[list[int], list[Value]]:
+    """An origin's local watermark over the clock; it holds to the end of the table."""
+    arrivals = _only(table, "emitter", emitter)
+    local = arrivals["local_watermark"]
+    return [*arrivals["arrived_ms"], table["arrived_ms"][-1]], [*local, local[-1]]
 
 
 def _emitters(table: Table) -> list[str]:
     """The origins' names, in the order of their ids."""
     ids = dict(zip(table["emitter"], table["origin"], strict=True))
     return sorted(ids, key=lambda name: ids[name])
-
-
-def _of(table: Table, emitter: str) -> Table:
-    """The arrivals of one origin."""
-    rows = [row for row, name in enumerate(table["emitter"]) if name == emitter]
-    return {name: [values[row] for row in rows] for name, values in table.items()}
 
 
 def _read_progress(offered: Any, stream: str | None, operator: str | None) -> Table:
@@ -221,10 +205,10 @@ def _noted(recording: Recording, stream: str | None, operator: str | None) -> di
     return _only(rows, "operator", operator or last_of(rows["operator"]))
 
 
-def _only(cells: dict[str, list[Any]], column: str, chosen: str | None) -> dict[str, list[Any]]:
+def _only(cells: Table, column: str, chosen: str | None) -> dict[str, list[Any]]:
     """The rows with one value in a column, all without one; raises `ChartError` if it is not there."""
     if chosen is None:
-        return cells
+        return dict(cells)
     rows = [row for row, value in enumerate(cells[column]) if value == chosen]
     if not rows and cells[column]:
         known = sorted({str(value) for value in cells[column]})
@@ -234,75 +218,57 @@ def _only(cells: dict[str, list[Any]], column: str, chosen: str | None) -> dict[
     return {name: [values[row] for row in rows] for name, values in cells.items()}
 
 
-def _longest(table: Table) -> ConstantSpan:
-    """The longest standstill of the global watermark; the first one of several."""
-    return max(constant_spans(table["arrived_ms"], table["global_watermark"]), key=lambda stretch: stretch.length_ms)
+def _head_of_progress(table: Table) -> Head:
+    """The longest time in which the global watermark kept one known value, and the origins that held it so."""
+    at_ms, reached = table["arrived_ms"], table["global_watermark"]
+    spans = constant_spans(at_ms, reached)
+    known = [span for span in spans if span.value is not None]
+    values = [value for value in reached if value is not None]
+    facts: dict[str, FactValue] = {
+        "unknown for": sum(span.length_ms for span in spans if span.value is None) or None,
+        "steps back": sum(before > after for before, after in pairwise(values)) or None,
+    }
+    if known:
+        stop = max(known, key=lambda span: span.length_ms)
+        facts |= {"longest stop": stop.length_ms, "at": stop.value, "from": stop.from_ms, "to": stop.to_ms}
+        facts["held by"] = _lowest(table, stop)
+    else:
+        facts["unheard of"] = _lowest(table, spans[0])
+    return _head(facts, OF_PROGRESS, at_ms[0])
 
 
-def _blocking_emitters(table: Table, stretch: ConstantSpan) -> list[str]:
-    """The origins whose local watermark was the global one all through a stretch; without one, those unheard of."""
+def _lowest(table: Table, stretch: ConstantSpan) -> tuple[str, ...]:
+    """The origins whose local watermark was the global one all through a stretch."""
     last: dict[str, Value] = dict.fromkeys(_emitters(table))
+    lowest = set(last)
     for row in range(stretch.rows.stop):
         last[table["emitter"][row]] = table["local_watermark"][row]
-    return blocking(last, stretch.value)
+        if row in stretch.rows:
+            lowest = {name for name in lowest if last[name] == stretch.value}
+    return tuple(name for name in last if name in lowest)
 
 
-def _describe_progress(table: Table) -> str:
-    """The sentence of the chart of watermarks."""
-    when = time_words(table["arrived_ms"])
-    stretch = _longest(table)
-    known = [value for value in table["global_watermark"] if value is not None]
-    if not known:
-        silent = _blocking_emitters(table, stretch)
-        names = listed(silent, most=3)
-        who = f"; nothing complete came from {names}" if names else ", for a declared origin sent nothing"
-        return f"The global watermark is unknown throughout{who}."
-    value = (
-        "was unknown"
-        if stretch.value is None
-        else f"stood at {time_words(known, clock=table['arrived_ms'])(stretch.value)}"
-    )
-    end = "" if stretch.ended else ", the end of the table"
-    by = listed(_blocking_emitters(table, stretch), most=3) or "an origin that had not sent"
-    back = sum(a > b for a, b in pairwise(known))
-    falls = f" It went back {counted(back, 'time')}." if back > 1 else " It went back once." if back else ""
-    return (
-        f"The global watermark {value} for {rounded(stretch.length_ms)} (from {when(stretch.from_ms)} to "
-        f"{when(stretch.to_ms)}{end}), held by {by}.{falls}"
-    )
+def _head_of_prefix(arrivals: Table, emitter: str) -> Head:
+    """The longest time for which sequences of an origin waited for the one behind its prefix."""
+    at_ms, highest = arrivals["arrived_ms"], accumulate(arrivals["sequence"], max)
+    waited_for: list[Value] = [
+        reached + 1 if most > reached + 1 else None for reached, most in zip(arrivals["prefix"], highest, strict=True)
+    ]
+    gaps = [span for span in constant_spans(at_ms, waited_for) if span.value is not None]
+    facts: dict[str, FactValue] = {"emitter": emitter}
+    if gaps:
+        gap = max(gaps, key=lambda span: span.length_ms)
+        facts |= {
+            "waited for": gap.value,
+            "waited from": gap.from_ms,
+            "waited to": gap.to_ms if gap.ended else None,
+        }
+    return _head(facts, OF_PREFIX, at_ms[0])
 
 
-def _describe_prefix(arrivals: Table, emitter: str, when: Callable[[int], str]) -> str:
-    """The sentence of the chart of one origin's prefix, from its arrivals."""
-    at_ms, prefix = arrivals["arrived_ms"], arrivals["prefix"]
-    waiting = _waiting(arrivals["sequence"], prefix)
-    most = max(waiting)
-    if not most:
-        every = f"All {counted(len(prefix), 'buffer')}" if len(prefix) > 1 else "The only buffer"
-        return f"{every} of {emitter} came in order; its prefix never waited."
-    # A gap is a stretch in which the prefix stands while something waits behind it.
-    gapped: list[Value] = [p if w else None for p, w in zip(prefix, waiting, strict=True)]
-    at_most = waiting.index(most)
-    gap = next(stretch for stretch in constant_spans(at_ms, gapped) if at_most in stretch.rows)
-    lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
-    begun, later = when(gap.from_ms), counted(most, "later number")
-    if not gap.ended:
-        return f"{lacking} from {begun} to the end; {later} {'waits' if most == 1 else 'wait'} behind it."
-    jump = f"then the prefix jumped to {prefix[gap.rows.stop]}"
-    return f"{lacking} for {rounded(gap.length_ms)} (from {begun}), with {later} behind it; {jump}."
-
-
-def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
-    """Of how many sequence numbers beyond the prefix something has come, after each arrival."""
-    pending: set[int] = set()
-    counts, reached = [], 0
-    for sequence, length in zip(sequences, prefix, strict=True):
-        if sequence > reached:
-            pending.add(sequence)
-        pending.difference_update(range(reached + 1, length + 1))
-        reached = length
-        counts.append(len(pending - {length + 1}))  # Of the next one only some chunks have come.
-    return counts
+def _head(values: Mapping[str, FactValue], templates: Templates, clock_ms: int) -> Head:
+    facts = Facts(LABELS, values, clock_ms=clock_ms)
+    return Head(facts=facts, templates=said(facts, templates))
 
 
 _MOST: Final = 400
@@ -324,45 +290,30 @@ def windows_firing(
     name = one_stream(recording, stream, "windows_fired")
     every = columns_of(stream_rows(recording, "windows_fired", name), recording.schemas["windows_fired"].names)
     cells = _only(every, "operator", operator or last_of(every["operator"]))
-    fired = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
-    fired.sort(key=lambda row: (row["fired_ms"], row["sequence"]))
-    columns = ("operator", "arrival", "arrived_ms", "reached")
-    operators = {row["operator"] for row in fired}
-    buffers = [row for row in stream_rows(recording, "buffers", name, columns) if row["operator"] in operators]
-    buffers.sort(key=lambda row: row["arrival"])
-    at_ms, reached = [row["arrived_ms"] for row in buffers], [row["reached"] for row in buffers]
+    rows = (dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True))
+    fired = sorted(rows, key=lambda row: (row["fired_ms"], row["sequence"]))
+    followed = _read_progress(recording, name, cells["operator"][0])
+    at_ms, reached = followed["arrived_ms"], followed["global_watermark"]
     xs, ys = thinned(at_ms, reached, _MOST)
-    sentence = _sentence(name, fired)
-    dots = [_dots(kind, fired) for kind in _LOOKS]
-    totals = {kind: sum(_kind(row) == kind for row in fired) for kind in _LOOKS}
-    fewer = [f"{_MOST} of the {grouped(total)} {kind}" for kind, total in totals.items() if total > _MOST]
-    note = f"Drawn are {listed(fewer)}." if fewer else ""
+    totals = Counter(map(_kind, fired))
+    fewer = [f"{_MOST} of the {grouped(totals[kind])} {kind}" for kind in _LOOKS if totals[kind] > _MOST]
     clock = [*xs, *(row["fired_ms"] for row in fired)]
-    ends, watermark = single(row["end"] for row in fired), held(at_ms, reached)
-    event = shown_range([ends], [watermark], least_ms=max(clock) - min(clock))
+    ends = [single(row["end"] for row in fired)]
+    event = shown_range(ends, [held(at_ms, reached)], least_ms=max(clock) - min(clock))
     up = time_axis("event time", event, pad_percent=4, clock=xs)
     curve = Steps(name="global watermark", role="lower", xs=xs, ys=ys)
-    columns_drawn = ("operator", "start", "end", "records", "fired_ms", "cause")
-    data = {column: [row[column] for row in fired] for column in columns_drawn}
+    head = _head_of_windows(name, fired)
+    drawn = ("operator", "start", "end", "records", "fired_ms", "cause")
     return chart_of(
-        sentence,
-        data,
+        head.headline,
+        {column: [row[column] for row in fired] for column in drawn},
+        facts=head.facts,
         title=title or f"When did the windows of {name} fire?",
-        note=note,
+        note=f"Drawn are {listed(fewer)}." if fewer else "",
         across=time_axis("clock", clock),
-        panels=[Panel(up=up, height=300.0, layers=[*_without_one(fired, up), curve, *dots])],
+        panels=[Panel(up=up, height=300.0, layers=[curve, *(_dots(kind, fired) for kind in _LOOKS)])],
         rules=faults(recording, name, without=("late", "held")),  # a worker that stands still is an incident of its own
     )
-
-
-def _without_one(fired: Sequence[Mapping[str, Any]], up: Axis) -> list[Blocks]:
-    """The longest time in which no window fired; nothing where all fired at once."""
-    moments = sorted({row["fired_ms"] for row in fired})
-    if len(moments) < 2:
-        return []
-    begin, end = max(pairwise(moments), key=lambda stretch: stretch[1] - stretch[0])
-    box = Box(begin, end, up.low, up.high, "", f"no window fired for {rounded(end - begin)}")
-    return [Blocks(name="longest time without one", role="unknown", boxes=[box], opacity=0.16, outlined=False)]
 
 
 def _kind(row: Mapping[str, Any]) -> str:
@@ -387,11 +338,12 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
     )
 
 
-def _sentence(name: str, fired: Sequence[Mapping[str, Any]]) -> str:
-    flushed = [_kind(row) for row in fired].count("fired at the end of the stream")
-    text = f"{counted(len(fired), 'window')} of {name} fired"
-    some = "" if flushed == len(fired) else f"{grouped(flushed)} of them "
-    text += f", {some}only at the end of the stream" if flushed else ", all by the watermark"
-    moments = sorted({row["fired_ms"] for row in fired})
-    longest = max((after - before for before, after in pairwise(moments)), default=None)
-    return f"{text}." if longest is None else f"{text}; the longest time without one was {rounded(longest)}."
+def _head_of_windows(query: str, fired: Sequence[Mapping[str, Any]]) -> Head:
+    moments = sorted(row["fired_ms"] for row in fired)
+    facts: dict[str, FactValue] = {
+        "query": query,
+        "windows": len(fired),
+        "fired at the end": sum(row["cause"] != "watermark" for row in fired),
+        "longest without": max((after - before for before, after in pairwise(moments)), default=None),
+    }
+    return _head(facts, OF_WINDOWS, moments[0])

@@ -19,7 +19,7 @@ from wmlab.core.charts.chart import the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, exactly, grouped, in_mermaid, moment, unbroken
+from wmlab.core.words import exactly, grouped, in_mermaid, moment, unbroken
 from wmlab.progress.scenario import (
     SCAN,
     SINK,
@@ -27,6 +27,7 @@ from wmlab.progress.scenario import (
     Emit,
     InOrder,
     Join,
+    LogicalStream,
     Origins,
     ProgressScenario,
     Query,
@@ -73,16 +74,7 @@ def plan(recording: Recording) -> Diagram:
             f"Recording {recording.name!r} has no scenario, so its plans are not known.",
             remedy="Draw what scenario.record() gives, or the scenario itself with scenario.mermaid().",
         )
-    recorded = _recorded(recording)
-    drawings = _drawings(scenario, recorded)
-    sources = len({source.name for query in scenario.queries for source in query.physical})
-    origins = sum(len(drawing.origins.ids) for drawing in drawings)
-    buffers = sum(len(recorded.get(edge, ())) for drawing in drawings for edge in drawing.labelled)
-    plans = f"{counted(len(scenario.queries), 'query plan')} with {counted(sources, 'source')}"
-    return Diagram(
-        f"{plans} and {counted(origins, 'origin')}; on the edges are {counted(buffers, 'buffer')} where they arrived.",
-        _text(drawings),
-    )
+    return Diagram(f"The query plans of {recording.name}.", _text(_drawings(scenario, _recorded(recording))))
 
 
 def _recorded(recording: Recording) -> _Recorded:
@@ -125,10 +117,7 @@ class _Head(NamedTuple):
 
 @dataclass(slots=True)
 class _Drawing:
-    """The nodes and edges of one query, as they are made; `ends` are its sources and its sink.
-
-    `labelled` are the edges with buffers: query, operator and emitter.
-    """
+    """The nodes and edges of one query, as they are made; `ends` are its sources and its sink."""
 
     query: Query
     origins: Origins
@@ -137,7 +126,6 @@ class _Drawing:
     ends: list[str] = field(default_factory=list)
     pipelines: list[list[str]] = field(default_factory=list)
     edges: list[str] = field(default_factory=list)
-    labelled: set[tuple[str, str, str]] = field(default_factory=set)
     end_nodes: set[str] = field(default_factory=set)
     made: int = 0
 
@@ -148,14 +136,14 @@ class _Drawing:
         for head in heads:
             self._labelled_edge(head, sink, SINK)
 
-    def _part(self, part: Source | Branch) -> list[_Head]:
-        """A source, or all below a stream or query, with its chain; what leaves that."""
+    def _part(self, part: Source | Branch, within: Sequence[str] = ()) -> list[_Head]:
+        """A source, or all below a stream or query, with its chain; what leaves that. `within` names its stream."""
         if isinstance(part, Source):
-            stream = [f"stream {self.query.streams[part.name]}"] if part.name in self.query.streams else []
-            lines = [*stream, f"origin {self.origins.ids[part.name]}"]
+            lines = [*within, f"origin {self.origins.ids[part.name]}"]
             heads = [_Head(self._end(part.name, lines, mermaid.ROUND), part.name, None)]
         else:
-            heads = [head for entry in part.sources for head in self._part(entry)]
+            stream = [f"stream {part.name}"] if isinstance(part, LogicalStream) else []
+            heads = [head for entry in part.sources for head in self._part(entry, stream)]
         for operator, name in self.origins.chain(part):
             if isinstance(operator, Windowing):
                 heads = self._windows(heads, operator, name)
@@ -171,8 +159,8 @@ class _Drawing:
     def _windows(self, heads: Sequence[_Head], windows: Windowing, name: str) -> list[_Head]:
         """Windows, into which each pipeline before them builds; the probe side begins a pipeline."""
         title = "Join" if isinstance(windows, Join) else "Aggregation"
-        slide = [] if windows.slide_ms is None else [f"slide {exactly(windows.slide_ms)}"]
-        size = [f"size {exactly(windows.size_ms)}", *slide]
+        lengths = {"size": windows.size_ms, "slide": windows.slide_ms}
+        size = [f"{name} {exactly(length_ms)}" for name, length_ms in lengths.items() if length_ms is not None]
         builds = [
             self._step([head for head in heads if head.node == node], f"{title} Build", size, name)[0].node
             for node in dict.fromkeys(head.node for head in heads)
@@ -197,9 +185,8 @@ class _Drawing:
 
     def _labelled_edge(self, head: _Head, node: str, operator: str) -> None:
         """An edge with the buffers of an emitter that arrived at the operator behind it."""
-        edge = (self.query.name, operator, head.emitter)
-        self.labelled.add(edge)
-        lines = [f"origin {self.origins.ids[head.emitter]}", *_words(self.recorded.get(edge, ()))]
+        buffers = self.recorded.get((self.query.name, operator, head.emitter), ())
+        lines = [f"origin {self.origins.ids[head.emitter]}", *_words(buffers)]
         self.edges.append(mermaid.edge(head.node, node, map(in_mermaid, lines)))
 
     def _node(self, pipeline: list[str], kind: str, lines: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from wmlab.core.ablation import ablate
 from wmlab.core.invariants import Verdicts
 from wmlab.core.recording import Recording, recorded, require_no_fields
 from wmlab.core.values import value
-from wmlab.progress.answers import blocking_origins_at, explain_plan
+from wmlab.progress.answers.explain import explain_plan
 from wmlab.progress.diagram import plan_as_mermaid
 from wmlab.progress.run_measures import late_in, measures
 from wmlab.progress.scenario import ProgressScenario
@@ -23,7 +23,6 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
     __slots__ = ()
 
-    progress_at = blocking_origins_at
     explain = explain_plan
     measures = measures
 

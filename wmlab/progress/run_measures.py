@@ -12,7 +12,7 @@ from wmlab.core.late import Late, Span, covered_ms
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag, RunMeasures, with_lag
 from wmlab.core.scenario_words import Vocabulary, words_of
-from wmlab.progress.answers import operator_of
+from wmlab.progress.answers.recorded_query import RecordedQuery
 from wmlab.progress.model.windows import Firing
 from wmlab.progress.scenario import ProgressScenario, firing_rules_of, is_build, windowing_of
 
@@ -28,24 +28,25 @@ def measures(recording: Recording, stream: str | None = None, *, operator: str |
     or, at any other operator, the records that arrived there. Raises `RecordingError` for a query or an operator that
     is not there.
     """
-    query, operator, arrivals = operator_of(recording, stream, operator)
+    of_query = RecordedQuery.of(recording, stream)
+    query, operator = of_query.name, of_query.operator(operator)
+    arrivals = of_query.arrivals(operator)
     fired = [
         row
         for row in recording.table("windows_fired").to_pylist()
         if row["stream"] == query and row["operator"] == operator
     ]
-    incidents = [row["kind"] for row in recording.table("incidents").to_pylist() if row["stream"] == query]
     late = late_in(recording, query)
+    incidents = [row["kind"] for row in recording.table("incidents").to_pylist() if row["stream"] == query]
     steps = [(row["arrived_ms"], row["reached"]) for row in arrivals]
     lag = Lag.of(steps)
     on_way_ms = [row["arrived_ms"] - row["created_ms"] for row in arrivals]
-    scenario = recording.scenario_as(ProgressScenario)
     return RunMeasures(
         name=recording.name,
         bound=BOUND,
         steps=tuple(steps),
         lag_ms=lag.mean_ms,
-        scenario=None if scenario is None else words_of(scenario, Vocabulary()),
+        scenario=None if of_query.scenario is None else words_of(of_query.scenario, Vocabulary()),
         results=sum(row["records"] for row in (fired if is_build(operator) else arrivals)),
         late=late,
         measures={

@@ -210,8 +210,10 @@ class Source:
     def _problems(self) -> Iterator[Problem]:
         origins = [name for name in ("rate_per_s", "trace", "times_ms", "rows") if getattr(self, name) is not None]
         if len(origins) != 1:
-            message = f"give one of rate_per_s, trace, times_ms and rows (got {' and '.join(origins) or 'none'})"
-            yield Problem(("rate_per_s",), message)
+            yield Problem(
+                ("rate_per_s",),
+                f"give one of rate_per_s, trace, times_ms and rows (got {' and '.join(origins) or 'none'})",
+            )
             return
         if self.trace is not None and (self.delay_mean_ms or self.disorder_ms):
             yield Problem(("trace",), "a trace has its own times; leave delay_mean_ms and disorder_ms out")
@@ -301,12 +303,6 @@ class Query:
         """Its physical sources, in the order of their origins."""
         return tuple(source for _, source in self.sources_by_path)
 
-    @property
-    def streams(self) -> dict[str, str]:
-        """The logical stream of each source that is in one, by their names."""
-        logical = (part for _, part in self.parts_by_path if isinstance(part, LogicalStream))
-        return {entry.name: stream.name for stream in logical for entry in stream.sources if isinstance(entry, Source)}
-
     def _problems(self) -> Iterator[Problem]:
         yield from _name_problems(self)
         yield from _join_problems(self)
@@ -341,8 +337,10 @@ def _name_problems(query: Query) -> Iterator[Problem]:
                 yield Problem((*path, "operators", number, "name"), f"another part of the query is called {name!r} too")
             taken |= {name} if name else set()
             if isinstance(owner, Source) and isinstance(operator, Join):
-                message = "a join needs at least two sources; give it to the query or to a logical stream"
-                yield Problem((*path, "operators", number), message)
+                yield Problem(
+                    (*path, "operators", number),
+                    "a join needs at least two sources; give it to the query or to a logical stream",
+                )
 
 
 def _shared_names(queries: Sequence[Query]) -> set[str]:
@@ -661,8 +659,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
                 yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
             for path, part in query.parts_by_path:
                 if part.name in shared:
-                    message = f"another source is called {part.name!r} too"
-                    yield Problem(("queries", number, *path, "name"), message)
+                    yield Problem(("queries", number, *path, "name"), f"another source is called {part.name!r} too")
         yield from _script_problems(self, {source.name for query in self.queries for source in query.physical})
 
     def _costs(self) -> Iterator[Cost]:
@@ -748,8 +745,9 @@ def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[
         if not isinstance(action, StallWorker):
             yield from unknown(("script", number, "source"), "source", action.source, sorted(sources))
         elif action.worker > scenario.workers.count:
-            message = f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
-            yield Problem(("script", number, "worker"), message)
+            yield Problem(
+                ("script", number, "worker"), f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
+            )
 
 
 def tracker_rules_of(recording: Recording) -> ProgressRules | None:

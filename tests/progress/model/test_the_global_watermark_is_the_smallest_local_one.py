@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.progress.model.streams import run, several_origins
+from wmlab.progress.model.chunks import Chunks
 from wmlab.progress.model.numbers import UNBOUNDED, TupleBuffer
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 
@@ -30,7 +31,7 @@ def test_it_never_promises_more_than_is_kept(case) -> None:
 def test_without_origins_nothing_can_come() -> None:
     tracker = ProgressTracker([])
     assert tracker.watermark == UNBOUNDED
-    assert tracker.blocking_origins() == ()
+    assert tracker.holding() == []
 
 
 def buffers_with_a_gap() -> list[TupleBuffer]:
@@ -41,26 +42,20 @@ def buffers_with_a_gap() -> list[TupleBuffer]:
 @pytest.mark.parametrize(
     ("taken", "expected"),
     [
-        (3, (None, None, 2, "has sent nothing", 0)),
-        (4, (100, 30, 1, "lacks sequence 2", 2)),
-        (5, (100, 30, 1, "lacks chunk 0 of sequence 2", 3)),
-        (6, (100, 30, 1, "lacks chunks 0, 2 of sequence 2", 4)),
+        (3, (None, None, [2], (), 2)),
+        (4, (100, 30, [1], (), 2)),
+        (5, (100, 30, [1], (0,), 3)),
+        (6, (100, 30, [1], (0, 2), 4)),
     ],
 )
-def test_what_holds_it_is_explained(taken: int, expected: tuple[object, ...]) -> None:
-    (cause,) = run([1, 2], buffers_with_a_gap()[:taken])[-1].blocking_origins()
-    assert (cause.watermark, cause.since_ms, cause.origin, cause.lack, cause.waiting) == expected
-
-
-@pytest.mark.parametrize(
-    ("last", "expected"),
-    [(False, ("lacks the last chunk of sequence 1", 1)), (True, ("has sent nothing after sequence 1", 0))],
-)
-def test_a_chunk_whose_number_is_not_known_is_missing_too(last: bool, expected: tuple[str, int]) -> None:
-    (cause,) = run([1], [TupleBuffer(1, 1, 0, last, 5)])[-1].blocking_origins()
-    assert (cause.lack, cause.waiting) == expected
+def test_the_state_tells_what_holds_it(taken: int, expected: tuple[object, ...]) -> None:
+    """Watermark, when it moved, the origins at it, and of origin 1 the missing chunks and how many buffers wait."""
+    state = run([1, 2], buffers_with_a_gap()[:taken])[-1]
+    first = state.origins[1]
+    chunks = first.beyond.get(2, Chunks(base=0)).missing()
+    assert (state.watermark, state.moved_ms, state.holding(), chunks, first.waiting) == expected
 
 
 def test_all_origins_at_the_minimum_hold_it() -> None:
     state = run([1, 2, 3], [TupleBuffer(origin, 1, 0, True, 5 + (origin == 3)) for origin in (1, 2, 3)])[-1]
-    assert [cause.origin for cause in state.blocking_origins()] == [1, 2]
+    assert state.holding() == [1, 2]

@@ -30,14 +30,13 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import (
-    MEANING,
     Chunks,
     Completed,
     CompletenessRule,
@@ -47,7 +46,6 @@ from wmlab.progress.model.chunks import (
 )
 from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer
 
-OriginKey = TypeVar("OriginKey")
 LocalRule = Literal["running_max", "head", "literal"]
 
 
@@ -104,42 +102,6 @@ class OriginProgress:
             del self.beyond[self.prefix]
             if self.local is None or not keeps_largest or following.watermark > self.local:
                 self.local = following.watermark
-
-
-@dataclass(frozen=True, slots=True)
-class BlockingOrigin:
-    """An origin at the global watermark, and the buffers that must arrive before it advances.
-
-    `sequence` is the first incomplete one. `chunks` are its chunks known to be missing (the first ten); `started` says
-    whether any has arrived, `ended` whether the last one has, `complete` is the rule. `waiting` counts the buffers that
-    arrived beyond the longest consecutive sequence, `since_ms` is the processing time since which the global watermark
-    has not advanced (None: it never did).
-    """
-
-    origin: int
-    watermark: int | None
-    sequence: int
-    started: bool
-    chunks: tuple[int, ...]
-    waiting: int
-    since_ms: int | None
-    ended: bool = False
-    complete: CompletenessRule = "set"
-
-    @property
-    def lack(self) -> str:
-        """What the origin lacks, as a phrase that follows its name."""
-        if not self.started and not self.waiting:
-            return "has sent nothing" if self.sequence == 1 else f"has sent nothing after sequence {self.sequence - 1}"
-        if not self.started:
-            return f"lacks sequence {self.sequence}"
-        if not self.chunks:
-            if not self.ended:
-                return f"lacks the last chunk of sequence {self.sequence}"
-            rule = f"{self.complete!r}: it is complete when {MEANING[self.complete]}"
-            return f"has all chunks of sequence {self.sequence}, but not by the rule {rule}"
-        word = "chunk" if len(self.chunks) == 1 else "chunks"
-        return f"lacks {word} {', '.join(map(str, self.chunks))} of sequence {self.sequence}"
 
 
 class ProgressTracker:
@@ -203,30 +165,9 @@ class ProgressTracker:
         known = [origin.local for origin in self.origins.values() if origin.local is not None]
         return min(known) if len(known) == len(self.origins) else None
 
-    def blocking_origins(self) -> tuple[BlockingOrigin, ...]:
-        """Every origin that holds the global watermark, in the order declared; empty without origins."""
-        local = {number: origin.local for number, origin in self.origins.items()}
-        return tuple(self._blocking(number, self.origins[number]) for number in blocking(local, self.watermark))
-
-    def _blocking(self, number: int, origin: OriginProgress) -> BlockingOrigin:
-        sequence = origin.prefix + 1
-        chunks = origin.beyond.get(sequence)
-        return BlockingOrigin(
-            number,
-            self.watermark,
-            sequence,
-            started=chunks is not None,
-            chunks=() if chunks is None else chunks.missing(),
-            waiting=origin.waiting,
-            since_ms=self.moved_ms,
-            ended=chunks is not None and chunks.last is not None,
-            complete=self.rules.complete,
-        )
-
-
-def blocking(local: Mapping[OriginKey, int | None], watermark: int | None) -> list[OriginKey]:
-    """The origins whose local watermark is the global one."""
-    return [origin for origin, value in local.items() if value == watermark]
+    def holding(self) -> list[int]:
+        """The origins whose local watermark is the global one, in the order declared."""
+        return [number for number, origin in self.origins.items() if origin.local == self.watermark]
 
 
 class Reached(NamedTuple):

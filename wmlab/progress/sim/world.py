@@ -6,6 +6,7 @@ Source: "Watermarking and Progress" (task-based execution on worker threads).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -32,21 +33,20 @@ class PlanWorld(Simulation):
         self.traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self._silences = [action for action in scenario.script if isinstance(action, plans.SilenceSource)]
+        self._silences.sort(key=lambda silence: silence.at_ms)
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed, self._note_held)
         self.faults: dict[tuple[str, FaultTarget], list[BufferFault | plans.EmptyBuffer]] = {}
-        for action in scenario.script:
-            if isinstance(action, BufferFault | plans.EmptyBuffer):
+        of_buffers = [action for action in scenario.script if isinstance(action, BufferFault | plans.EmptyBuffer)]
+        for action, query in product(of_buffers, scenario.queries):
+            if action.source in (source.name for source in query.physical):
                 target = action.source, action.sequence, getattr(action, "chunk", None)
-                for query in scenario.queries:
-                    if action.source in (source.name for source in query.physical):
-                        self.faults.setdefault((query.name, target), []).append(action)
+                self.faults.setdefault((query.name, target), []).append(action)
 
     def run(self) -> None:
         """Run until the workers have nothing left to do."""
         for stall in self._stalls:
-            worker = f"worker {stall.worker}"
-            detail = ("stall", worker, f"{worker} stalls for {exactly(stall.for_ms)}")
-            self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
+            what = ("stall", f"worker {stall.worker}", f"worker {stall.worker} stalls for {exactly(stall.for_ms)}")
+            self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *what)
         self.env.run()
         for (query, target), faults in self.faults.items():
             for fault in faults:
@@ -56,7 +56,8 @@ class PlanWorld(Simulation):
         """Whether all sources of a query have ended and its windows are to be flushed."""
         if self.now_ms < self.end_ms or not self.scenario.flush_at_end:
             return False
-        return all(self._silent_ms(source.name) is None for source in query.physical)
+        silent = {silence.source for silence in self._silences if self.start_ms + silence.at_ms < self.end_ms}
+        return silent.isdisjoint(source.name for source in query.physical)
 
     def note(self, stream: str, kind: str, target: str, detail: str) -> None:
         """Write down a fault, or what one has led to."""
@@ -74,20 +75,26 @@ class PlanWorld(Simulation):
 
     def note_silence(self, query: str, source: str) -> int | None:
         """The clock time from which a source of a query is silent, which is noted then; None: never."""
-        silent_ms = self._silent_ms(source)
-        if silent_ms is not None:
-            self.at(silent_ms, self.note, query, "silence", source, "until the end")
+        silent_ms = None
         for silence in self._silences:
+            if silence.source != source:
+                continue
             at_ms = self.start_ms + silence.at_ms
-            if silence.source == source and at_ms != silent_ms:
-                why = "the source had ended before" if at_ms >= self.end_ms else "it was silent before"
+            if silent_ms is not None or at_ms >= self.end_ms:
+                why = "it was silent before" if silent_ms is not None else "the source had ended before"
                 self.at(at_ms, self._note_never, query, source, silence, why)
+            else:
+                silent_ms = at_ms
+                self.at(at_ms, self.note, query, "silence", source, "until the end")
         return silent_ms
 
     def empty_of(self, source: str) -> frozenset[int]:
         """The sequences of a source of which the first pipeline leaves nothing."""
-        actions = (action for action in self.scenario.script if isinstance(action, plans.EmptyBuffer))
-        return frozenset(action.sequence for action in actions if action.source == source)
+        return frozenset(
+            action.sequence
+            for action in self.scenario.script
+            if isinstance(action, plans.EmptyBuffer) and action.source == source
+        )
 
     def faulty(self, query: str, target: FaultTarget, records: int, at_ms: int) -> list[int]:
         """After how many ms each copy of a buffer or chunk reaches the workers.
@@ -119,11 +126,6 @@ class PlanWorld(Simulation):
                     incident = ("empty", number, f"{number} has no record left")
             self.at(at_ms, self.note, query, *incident)
         return copies
-
-    def _silent_ms(self, source: str) -> int | None:
-        """The clock time from which a source is silent, None: never."""
-        silences = [a.at_ms for a in self._silences if a.source == source and a.at_ms < self.scenario.duration_ms]
-        return self.start_ms + min(silences) if silences else None
 
 
 _OF_MEAN_1: Final[Mapping[str, Callable[[np.random.Generator], float]]] = {
@@ -187,4 +189,5 @@ class Pool:
             if stall.worker == number and begin <= done_ms and begun_ms < end:
                 begin = max(begin, begun_ms)
                 done_ms += end - begin
+                begun_ms = end  # One that begins before this one ends makes the task longer by the rest of it only.
                 yield stall, begin, end - begin
