@@ -158,8 +158,10 @@ def test_a_log_that_is_too_short_is_said_to_be() -> None:
     advice = advise(load("quakes"), TARGET)
     assert not advice.supported
     text = repr(advice)
-    assert [doubt.kind for doubt in advice.doubts] == ["few records", "drift"]
-    assert text.startswith("The log 'quakes' does not support a watermark for 1.000% late: few records and drift.\n")
+    assert [doubt.kind for doubt in advice.doubts] == ["few records", "target missed"]
+    assert text.startswith(
+        "The log 'quakes' does not support a watermark for 1.000% late: few records and target missed.\n"
+    )
     assert "29.977% of the records are late" in text
     assert "the target is missed by 29 points. A constant bound of 5 d 14 h 27 min" in text
     assert "- The log is too short: 1 707 records where 20 000 are needed." in text
@@ -167,9 +169,9 @@ def test_a_log_that_is_too_short_is_said_to_be() -> None:
     assert "  Flink (a guess): WatermarkStrategy" in text
 
 
-def test_a_log_that_drifts_is_said_to() -> None:
+def test_a_target_that_is_missed_by_far_is_said_to_be() -> None:
     doubts = advise(load("quakes"), 0.05).doubts
-    assert [doubt.kind for doubt in doubts] == ["few records", "drift"]
+    assert [doubt.kind for doubt in doubts] == ["few records", "target missed"]
     assert str(doubts[1]).startswith("On the second half the target is missed by 2")
 
 

@@ -223,7 +223,6 @@ def advise(
     judged = [judge(each, log, middle, late_share, of_half) for each in candidates.of_one_watermark()]
     by_key = [judge(each, log, middle, late_share, of_half) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
-    judged_ms = constant.candidate.bound_ms
     kept_by_ms = constant.candidate.bound_of(slice(middle, None), late_share)
     # Where the constant bound of the first half misses the target, engines are given the one that keeps it.
     kept = judge(constant.candidate.with_bound(kept_by_ms), log, middle, late_share, of_half)
@@ -237,7 +236,6 @@ def advise(
         constant=constant,
         bound_ms=of_log.bound_ms,
         kept_by_ms=kept_by_ms,
-        lossless_lag_ms=constant.lag_ms + of_log.lossless_without_ms - judged_ms,
     )
     in_log = None if windows is None else LogWindows.of(log, windows)
     return Advice(

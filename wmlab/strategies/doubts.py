@@ -17,8 +17,7 @@ from wmlab.strategies.candidates import OpenBound
 from wmlab.strategies.clocks import each_writer
 from wmlab.strategies.comparison import short_name
 from wmlab.strategies.findings import Finding, row_numbers
-from wmlab.strategies.judging import BLOCKS, STEADY, JudgedCandidate
-from wmlab.strategies.lateness import curve_of
+from wmlab.strategies.judging import STEADY, JudgedCandidate
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -28,9 +27,6 @@ from wmlab.strategies.windows import Windows
 _ENOUGH: Final = 100
 """Late records that the target has to leave in each half, so that their share can be told from `KEPT` times the target
 at 95%: (1.96 / 0.2)^2, if they are independent."""
-_TREND: Final = 0.8
-_GROWTH: Final = 1.5
-"""The bounds of 8 stretches drift if their ranks correlate with time by so much, and they change by that factor."""
 _TAIL: Final = 20
 """How many times smaller a bound has to be that loses little more, so that an advice for the larger is in doubt."""
 _STILL: Final = 0.5
@@ -54,8 +50,6 @@ class AdviceCase:
     """The constant bound that the complete log asks for."""
     kept_by_ms: int
     """The least constant bound that keeps the target on the unseen half."""
-    lossless_lag_ms: int
-    """The median lag of the constant bound that leaves no record late whose time is right."""
 
     @property
     def missed(self) -> str:
@@ -91,7 +85,7 @@ def _of_numbers(case: AdviceCase) -> Iterator[Finding]:
         points = 100 * (unseen.missed_share - target)
         text = f"On the second half the target is missed by {points:.2g} points."
         yield Finding(
-            kind="drift" if _drifts(case) else "target missed",
+            kind="target missed",
             text=text,
             remedy=f"A constant bound of {exactly(case.kept_by_ms)} would have kept it there.",
             bound_ms=case.constant.candidate.bound_ms,
@@ -116,11 +110,6 @@ def _of_movement(case: AdviceCase) -> Iterator[Finding]:
     if not best.moves:
         text = f"No watermark moves on the second half of the log: {name} lags {rounded(best.lag_ms)} there."
         yield Finding(kind="stands still", text=text, doubt=True)
-        return
-    if best.lag_ms > case.lossless_lag_ms:
-        lossless = f"a constant bound that leaves no record late has {rounded(case.lossless_lag_ms)}"
-        text = f"{name} stalls: its median lag is {rounded(best.lag_ms)}, where {lossless}."
-        yield Finding(kind="stalls", text=text, doubt=True)
         return
     middle = case.trace.rows // 2
     arrival = Log.of(case.trace).arrival[middle:]
@@ -188,15 +177,3 @@ def _still_share(arrival: Any, x: Any, patience_ms: int) -> float:
     lengths = np.diff(np.append(arrival[moves], arrival[-1]))
     whole = int(arrival[-1] - arrival[0])
     return float(lengths[lengths > patience_ms].sum()) / whole if whole else 0.0
-
-
-def _drifts(case: AdviceCase) -> bool:
-    """Whether the bound for the target rises or falls along 8 stretches: its ranks follow time, by a lot."""
-    trace = case.trace
-    size = max(1, trace.rows // BLOCKS)
-    parts = [trace.table.slice(n * size, size) for n in range(min(BLOCKS, trace.rows))]
-    bounds = np.array([curve_of(Trace(trace.name, part), case.windows).bound_ms(case.target) for part in parts])
-    if len(bounds) < BLOCKS or bounds.max() <= _GROWTH * bounds.min():
-        return False
-    ranks = np.argsort(np.argsort(bounds, kind="stable"))
-    return bool(abs(np.corrcoef(ranks, np.arange(BLOCKS))[0, 1]) >= _TREND)

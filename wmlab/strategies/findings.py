@@ -58,11 +58,9 @@ FindingKind = Literal[
     "ties",
     "few records",
     "target missed",
-    "drift",
     "unsteady",
     "not sure",
     "wide lag",
-    "stalls",
     "stands still",
     "one tail",
     "silent writer",
@@ -115,11 +113,7 @@ class Finding:
     @property
     def effect(self) -> str:
         """The effect of the rows on the bound, as a sentence; empty if there is no known effect."""
-        if (
-            self.bound_ms is None
-            or self.without_ms is None
-            or self.kind in ("ties", "one tail", "target missed", "drift")
-        ):
+        if self.bound_ms is None or self.without_ms is None or self.kind in ("ties", "one tail", "target missed"):
             return ""
         if not differ(self.bound_ms, self.without_ms):
             return ""
@@ -142,14 +136,13 @@ class Finding:
 class LogFindings:
     """What is wrong with a log: its findings, and the writers as `clocks.writer_clocks` has them.
 
-    `bound_ms` is the constant bound for the late share over the whole log, `lossless_without_ms` that for no late
-    record without the rows with wrong times. `ahead_ms` is how far ahead a record may be, which `Guarded` takes.
+    `bound_ms` is the constant bound for the late share over the whole log. `ahead_ms` is how far ahead a record may
+    be, which `Guarded` takes.
     """
 
     findings: tuple[Finding, ...]
     writers: pd.DataFrame
     bound_ms: int
-    lossless_without_ms: int
     ahead_ms: int
     any_ahead: bool
     """Whether a record is further ahead, so that a guard against it is worth trying."""
@@ -160,7 +153,6 @@ def findings_of(trace: Trace, late_share: float, windows: Windows | None = None,
     clocks, log = writer_clocks(trace, ids), Log.of(trace)
     case = _Case(trace, log, clocks, curve_of(trace, windows), late_share, windows)
     wrong = wrong_times(trace)
-    rest = case.curve if not wrong.either.any() or wrong.either.all() else case.curve_without(wrong.either)
     findings = (
         *_bad_rows(trace),
         *_unit(trace),
@@ -172,7 +164,7 @@ def findings_of(trace: Trace, late_share: float, windows: Windows | None = None,
         *_silent(case),
         *_ties(case),
     )
-    return LogFindings(findings, clocks, case.bound_ms, rest.bound_ms(0), wrong.limit_ms, bool(wrong.ahead.any()))
+    return LogFindings(findings, clocks, case.bound_ms, wrong.limit_ms, bool(wrong.ahead.any()))
 
 
 @dataclass(frozen=True, eq=False)
