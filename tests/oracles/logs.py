@@ -214,8 +214,8 @@ def _broken_promises(target: float, advice: Any, best: Replayed) -> dict[str, st
     text = repr(advice)
     if abs(best.missed_share - advice.missed_share) > 1e-9 or (best.lag_ms or 0) != advice.lag_ms:
         faults["numbers differ"] = f"{best.missed_share}, {best.lag_ms} and {advice.missed_share}, {advice.lag_ms}"
-    says_missed = "missed" in text
-    if best.missed_share > target and (not says_missed or text.startswith("Take") or "target is kept" in text):
+    says_missed = "is missed by" in text
+    if best.missed_share > target and (not says_missed or text.startswith("Take") or " is kept, " in text):
         faults["target missed without the word"] = f"{best.missed_share:.4%} of {target:.3%}"
     if best.missed_share <= target and says_missed:
         faults["says missed, but is kept"] = f"{best.missed_share:.4%} of {target:.3%}"

@@ -11,17 +11,35 @@ import numpy as np
 import pytest
 
 from tests.oracles.dirt import PAIRS, SPOILED, Book, effects, spoiled
+from tests.oracles.log_answers import (
+    advice_facts,
+    advice_kinds,
+    comparison_facts,
+    curve_facts,
+    differences,
+    tail_faults,
+)
 from tests.oracles.logs import FAULTS, column, faults_of, random_log
 from tests.repetitions import Count, repetitions
 from wmlab.core.traces import Trace
 from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.candidates import Candidates
+from wmlab.strategies.comparison import compare
 from wmlab.strategies.findings import Finding, findings_of
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.engines import WallClock
+from wmlab.strategies.model.strategy import Strategy
+from wmlab.strategies.model.writers import PerWriterMinimum
 
 PARTS: Final = 4
 """Into how many tests the random logs are parted, so that several processes share them."""
 LOGS: Final = repetitions(20, long=2_000)
+ANSWERS: Final = repetitions(12, long=400)
+ADVISED: Final = ("late", "lag", "its lag")
+"""Labels that may be missing."""
+OF_ADVICE: Final = ("few records", "target missed", "not sure", "wide lag", "stands still", "silent writer")
+NOT_COMPARED: Final = ("windows", "wrong times", "wrong times of")
 FINDINGS: Final = repetitions(1, long=40)
 SHARE: Final = 0.01
 WAYS: Final = (*((way,) for way in SPOILED), *PAIRS)
@@ -99,8 +117,8 @@ def _dead(advice: Advice, _: float) -> Advice:
 
 LIES: dict[str, tuple[Callable[[], tuple[Trace, float, Advice]], Callable[[Advice, float], Advice]]] = {
     "numbers differ": (kept, lambda advice, _: replace(advice, lag_ms=advice.lag_ms + 1)),
-    "target missed without the word": (missed, lambda advice, _: replace(advice, findings=(), reason="")),
-    "says missed, but is kept": (kept, lambda advice, _: replace(advice, reason="It is missed.")),
+    "target missed without the word": (missed, lambda advice, _: replace(advice, findings=())),
+    "says missed, but is kept": (kept, lambda advice, _: replace(advice, findings=missed()[2].findings)),
     "dead watermark": (kept, _dead),
     "a kept candidate was not advised": (kept, _worse),
     "lag above the best by a tenth": (kept, _slower),
@@ -163,6 +181,56 @@ def test_a_finding_that_is_left_out_or_made_up_is_noticed() -> None:
     for wrong in ({}, {"wrong times": (rows[1:], writers, count)}, log.book | {"ties": ((), (), 2)}):
         assert found(log.trace) != wrong
     assert found(spoiled(0).trace) != log.book
+
+
+def advice_faults(log: Trace, target: float, advice: Advice, window_ms: int | None) -> dict[str, Any]:
+    """What the facts and the kinds of an advice say that the log denies."""
+    known = advice_facts(log, target, advice, window_ms)
+    said = {label: advice.facts[label] for label in advice.facts if label in known or label in ADVISED}
+    faults: dict[str, Any] = dict(differences(known, said))
+    numbers = {each.kind.value for each in advice.findings if each.kind in OF_ADVICE}
+    expected = advice_kinds(log, target, advice, window_ms)
+    if numbers != expected:
+        faults["kinds"] = expected, numbers
+    if any(each.kind == "one tail" for each in advice.findings):
+        faults |= tail_faults(log, advice, window_ms)
+    return faults
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_facts_of_answers_are_those_of_the_log(part: int, count: Count) -> None:
+    for seed in range(part, ANSWERS, PARTS):
+        log, target, window_ms = asked(seed)
+        assert advice_faults(log, target, advise(log, target, window_ms=window_ms), window_ms) == {}, f"seed {seed}"
+        curve = lateness_curve(log, window_ms=window_ms).facts
+        said = {label: curve[label] for label in curve if label != "windows"}
+        assert differences(curve_facts(log, window_ms), said) == {}, f"seed {seed}"
+        compared = compare(log, compared_strategies(log), window_ms=window_ms)
+        said = {label: value for label, value in compared.facts.items() if label not in NOT_COMPARED}
+        assert differences(comparison_facts(log, compared, window_ms), said) == {}, f"seed {seed}"
+    count(3 * len(range(part, ANSWERS, PARTS)), "answers by their facts")
+
+
+def compared_strategies(log: Trace) -> list[Strategy[Any]]:
+    """Strategies with much and little lag, ahead of the arrivals, and without a watermark."""
+    first, last = log.span_ms
+    span_ms = last - first
+    bounds = [BoundedOutOfOrderness(span_ms // part) for part in (1_000, 20)]
+    return [*bounds, PerWriterMinimum(), WallClock(span_ms // 50), PerWriterMinimum(writers=("nobody",))]
+
+
+def test_an_answer_that_is_made_false_is_noticed() -> None:
+    log, target, advice = kept()
+    other = next(each for each in advice.judged if each.late != advice.unseen.late)
+    assert "missed" in advice_faults(log, target, replace(advice, unseen=other), None)
+    assert "lag" in advice_faults(log, target, replace(advice, unseen=replace(advice.unseen, lag_p50_ms=-1)), None)
+    assert "missed at most" in advice_faults(log, target, replace(advice, missed_range=(0, 1)), None)
+    assert "largest lag" in advice_faults(log, target, replace(advice, lag_range=(0, 1)), None)
+    assert "kinds" in advice_faults(log, target, replace(advice, findings=missed()[2].findings), None)
+    assert "missed on the whole log" in advice_faults(log, target, replace(advice, whole=other), None)
+    compared = compare(log, compared_strategies(log))
+    fewer = replace(compared, outcomes=compared.outcomes[1:], paths=compared.paths[1:])
+    assert differences(comparison_facts(log, compared, None), fewer.facts) != {}
 
 
 def test_candidates_are_those_of_the_log_alone() -> None:

@@ -45,6 +45,8 @@ class Kind(StrEnum):
     """A number of bytes, int."""
     SHARE = "share"
     """A part of a whole, float from 0 to 1."""
+    SMALL_SHARE = "small share"
+    """The same where a thousandth of it counts, as the share of late records."""
     NAME = "name"
     """The name of a party, segment, input, ..., str."""
     WORD = "word"
@@ -254,4 +256,6 @@ def _text(kind: Kind, value: Single, times: Mapping[int, str]) -> str:
             return f"{grouped(value)} bytes"
         case Kind.SHARE:
             return percent(value)
+        case Kind.SMALL_SHARE:
+            return f"{value:.3%}"
     return grouped(value)
