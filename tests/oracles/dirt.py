@@ -199,6 +199,13 @@ def _slow_way(log: Dirty) -> None:
     log.frame.loc[mine, "arrival_ms"] += 9 * (log.frame["arrival_ms"] - log.frame["event_time"])[mine]
 
 
+def _rare(log: Dirty) -> None:
+    """A writer that is heard once near the end, by a record that takes long: of one nobody knows the clock."""
+    row = len(log.frame) - 1 - int(log.random.choice(60))
+    log.frame.loc[row, "writer"] = "rare"
+    log.frame.loc[row, "arrival_ms"] += 60 * log.usual_ms
+
+
 SPOILED: Final[dict[str, Callable[[Dirty], None]]] = {
     "clean": lambda log: None,
     "ahead": _ahead,
@@ -221,6 +228,7 @@ SPOILED: Final[dict[str, Callable[[Dirty], None]]] = {
     "stragglers": _stragglers,
     "bursts": _bursts,
     "slow way": _slow_way,
+    "rare": _rare,
 }
 """How a log can be spoiled; some of these ways are none."""
 PAIRS: Final = (

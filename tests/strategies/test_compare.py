@@ -148,11 +148,11 @@ def test_a_strategy_that_loses_the_least_and_is_the_least_behind_is_named_once()
 
 
 def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_late_record():
-    log = trace([Record(10, 10, "a", "k"), Record(4, 11, "b", "k"), Record(20, 12, "a", "k")])
+    log = trace([Record(10, 10, "a", "k"), Record(4, 11, "b", "k"), Record(20, 50, "a", "k")])
     found = compare(log, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(6), PerWriterMinimum()])
     assert found.sentence == (
-        "BoundedOutOfOrderness(bound=6 ms) misses the fewest records, 0.000%, with a median lag of 6 ms. "
-        "BoundedOutOfOrderness(bound=0 ms) lags least, 0 s, and misses 33.333%."
+        "BoundedOutOfOrderness(bound=6 ms) misses the fewest records, 0.000%, with a median lag of 7 ms. "
+        "BoundedOutOfOrderness(bound=0 ms) lags least, 1 ms, and misses 33.333%."
     )
     assert found.sentence in repr(found).replace("\n", " ")
     assert "PerWriterMinimum()" in found._repr_html_()

@@ -92,7 +92,7 @@ class Advice(FactAnswer):
 
     @property
     def facts(self) -> Facts:  # type: ignore[override]
-        """What is known of the advised strategy, and of the constant bound beside it."""
+        """What is known of the advised strategy, and of the constant bound that was judged with it."""
         (least, most), (first, last), constant = self.missed_range, self.lag_range, self.judged[0]
         facts: dict[str, Value] = {
             "log": self.name,

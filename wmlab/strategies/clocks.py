@@ -17,7 +17,8 @@ its next record, or with the log: it has gone if it is silent for longer than ev
 half of the writers have come to their end. Writers *come and go* if more than half of at least four are silent when the
 log ends: visitors, vehicles, sessions.
 
-A writer is *behind* if its fastest record is later than the delays of the log explain: a slow way is no wrong clock.
+A writer of five records or more is *behind* if its fastest record is later than the delays of the log explain: a slow
+way is no wrong clock.
 The writer's offset is that of its fastest record. That a clock is behind is also said of a
 writer that is behind the others by a whole number of quarter hours, and by ten times the spread of both: then its clock
 may be in another time zone. The others are the writers nearest to their arrivals that have half of the records, so up
@@ -54,6 +55,8 @@ _HABIT: Final = 3
 """How many pauses of about one length are a habit of a writer."""
 _ENDS: Final = 0.99
 """Of how many arrivals the last one is not after the end of the log, if most writers have ended by then."""
+_HEARD: Final = 5
+"""How many records a writer has at least whose clock can be called behind: a single one may just have taken long."""
 _COPIES: Final = 0.1
 """The share of records that repeat another one up to which they are copies."""
 
@@ -206,6 +209,7 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     silences = _silences(log)
     table["silences"] = pd.Series({index: tuple(silences.get(index, ())) for index in table.index})
     slow = (fastest < _slow_limit_ms(log)) | (offsets["zone"] & (offsets["offset_ms"] < 0))
+    slow &= of.size() >= _HEARD
     older = of["older"].sum()
     table["clock"] = [
         _fault(row.rows, row.wrong, older[index], row.early, is_slow=bool(slow[index]))
