@@ -219,7 +219,6 @@ ADVICE_LABELS: Final[Vocabulary] = vocabulary(
     ("by key", Kind.NAME, "a watermark for each key, whose lag is that of the key that has just sent"),
     ("by key misses", Kind.SMALL_SHARE, "the share that it misses on the unseen half"),
     ("by key lag", Kind.LENGTH, "its median lag there"),
-    ("assumes", Kind.NAME, "what the advice takes for granted"),
 )
 ADVICE_HEADLINES: Final = (
     "The log {log} does not support a watermark for {target} ({doubts}); the best guess is {strategy}.",
