@@ -17,6 +17,7 @@ from typing import Any, Final
 from wmlab.core.answers import Answer, html_rows, text_table
 from wmlab.core.words import (
     clock_words,
+    exactly,
     grouped,
     is_instant,
     joined,
@@ -39,6 +40,8 @@ class Kind(StrEnum):
     """A time of the clock or of an event, int ms."""
     LENGTH = "length"
     """A duration, int ms."""
+    BOUND = "bound"
+    """A duration that is to be set somewhere, so that none of it may be rounded away, int ms."""
     COUNT = "count"
     """A number of things, int."""
     SIZE = "size"
@@ -252,6 +255,8 @@ def _text(kind: Kind, value: Single, times: Mapping[int, str]) -> str:
             return times[int(value)]
         case Kind.LENGTH:
             return rounded(value)
+        case Kind.BOUND:
+            return exactly(int(value))
         case Kind.SIZE:
             return f"{grouped(value)} bytes"
         case Kind.SHARE:
