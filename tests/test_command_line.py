@@ -130,16 +130,13 @@ def test_advise_prints_the_advice_its_doubts_and_the_settings(
     assert main(["advise", str(paths[0]), *options, "--unit", "ms", "--window-ms", "60000"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("Take ")
-    assert "  Assumed: " in told
     assert "  Flink SQL: " in told
     assert "doubt" not in told
     assert main(["advise", str(paths[1]), *options]) == 1
-    told = capsys.readouterr().out
-    assert told.splitlines()[0].startswith("The log 'dirty' does not support a watermark for 1.000% late: wrong times")
-    assert told.splitlines()[1].startswith("The best guess is ")
-    finding = "- 1 record (row 5 001 by arrival, of d0, stamped 2023-11-15 23:36:40 UTC) is 1 d ahead"
-    assert told.count(finding) == 1
-    assert "  Flink (a guess): " in told
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("The log dirty does not support a watermark for 1.000% (wrong times); the best guess is ")
+    assert told.count("- Wrong times: 1 of d0. The constant bound is ") == 1
+    assert " Flink (a guess): " in told
     assert main(["advise", str(paths[1]), *options, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     (finding,) = [finding for finding in found["findings"] if finding["doubt"] and finding["rows"]]
@@ -153,7 +150,7 @@ def test_profile_says_what_is_dirty_and_fails_if_anything_is(
     columns = ["--event-time", "taken_at", "--arrival", "received_at", "--writer", "device"]
     assert main(["profile", export, *columns, "--chart", str(tmp_path / "writers.svg")]) == 1
     told = capsys.readouterr().out
-    assert "3 bad rows left out" in told
+    assert "- Bad rows are left out: 3, the first is row 2 001." in told
     assert "profile." not in told
     assert "Next (after its dirt is left out): wmlab advise " in told
     assert (tmp_path / "writers.svg").read_text().startswith("<svg")
@@ -180,7 +177,7 @@ def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
         file.write("\n".join(lines))
     for source in (["log.data", "--form", "json"], ["log.jsonl.gz"]):
         assert main(["advise", str(tmp_path / source[0]), *source[1:], "--late", "0.1"]) == 1
-        assert "- The log is too short: 200 records" in capsys.readouterr().out
+        assert "- The log is too short: it has 200 records" in capsys.readouterr().out
     (tmp_path / "bad.jsonl").write_text("\n".join(['{"event_time": "x", "arrival_ms": 5}', *lines]))
     assert main(["advise", str(tmp_path / "bad.jsonl")]) == 1
     assert "bad.jsonl has 1 bad row of 201" in capsys.readouterr().err
@@ -260,7 +257,7 @@ def test_advise_takes_a_log_that_comes_with_wmlab_and_refuses_what_is_no_column(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["advise", "quakes", "--late", "0.01"]) == 1
-    assert "- The log is too short: 1 707 records" in capsys.readouterr().out
+    assert "- The log is too short: it has 1 707 records" in capsys.readouterr().out
     (tmp_path / "log.csv").write_text("ts,received_at\n1,2\n")
     assert main(["advise", str(tmp_path / "log.csv"), "--event-time", "time", "--arrival", "received_at"]) == 1
     assert "'time'" in capsys.readouterr().err

@@ -1,16 +1,15 @@
 """A second computation of what is said of a log: random logs with planted dirt, and each promise by brute force.
 
 A log of a seed has writers that come, go and pause, disorder that changes in the middle, bursts, clocks and time zones
-that are off, and up to six kinds of dirt, of which the generator keeps the book. A strategy is stepped over the log
+that are off, and up to six kinds of dirt. A strategy is stepped over the log
 record by record; the rules of advice, findings and candidates are not used. The unseen half begins with the row of
 number `rows // 2`, from 0, in order of arrival.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -33,18 +32,7 @@ TICKS: Final = 10_000
 Numbers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Planted:
-    """A random log with its book: for each kind of dirt its rows, in order of arrival from 1, and its writers."""
-
-    trace: Trace
-    rows: dict[str, tuple[int, ...]]
-    writers: dict[str, tuple[str, ...]]
-    pauses: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The last arrival before the planted pause of a writer, and the first one after it."""
-
-
-def random_log(seed: int, *, most_rows: int = SIZES[-1], dirt: Sequence[str] | None = None) -> Planted:
+def random_log(seed: int, *, most_rows: int = SIZES[-1], dirt: Sequence[str] | None = None) -> Trace:
     """A log of this seed, of at most so many rows; with this dirt, or by default with what the seed draws."""
     random = np.random.default_rng(seed)
     rows = int(random.choice([size for size in SIZES if size <= most_rows]))
@@ -82,72 +70,31 @@ def random_log(seed: int, *, most_rows: int = SIZES[-1], dirt: Sequence[str] | N
     return _dirty(random, event, arrival, np.array([f"w{number:02}" for number in writer]), chosen)
 
 
-def clean_log(seed: int, *, pause: bool = False) -> Planted:
-    """A log without dirt: all writers send evenly; with `pause` the first one pauses for a quarter of the log."""
-    random = np.random.default_rng(seed)
-    writers, rows, every_ms = int(random.integers(3, 7)), 3_000, int(random.choice([100, 1_000]))
-    number = np.arange(rows)
-    writer = np.array([f"w{n:02}" for n in number % writers])
-    if pause:
-        kept = ~((writer == "w00") & (number > 900) & (number < 1_700))
-        number, writer = number[kept], writer[kept]
-    event = START_MS + every_ms * number + random.integers(0, every_ms, len(number))
-    arrival = event + random.exponential(5 * every_ms, len(number)).astype(np.int64)
-    planted = _dirty(random, event, arrival, writer, ())
-    if not pause:
-        return planted
-    mine = np.sort(arrival[writer == "w00"])
-    longest = int(np.argmax(np.diff(mine)))
-    return Planted(planted.trace, {}, {"silent": ("w00",)}, {"w00": (int(mine[longest]), int(mine[longest + 1]))})
-
-
-def dirty_log(seed: int, kind: str) -> Planted:
-    """A log of writers that send evenly, with one kind of dirt."""
-    log = clean_log(seed).trace.table
-    columns = (log[name].to_numpy(zero_copy_only=False) for name in ("event_time", "arrival_ms", "writer"))
-    return _dirty(np.random.default_rng(seed + 1), *columns, (kind,))
-
-
-def _dirty(random: np.random.Generator, event: Any, arrival: Any, writer: Any, kinds: Sequence[str]) -> Planted:
+def _dirty(random: np.random.Generator, event: Any, arrival: Any, writer: Any, kinds: Sequence[str]) -> Trace:
     """The log of these columns with some kinds of dirt, by arrival."""
     frame = pd.DataFrame({"event_time": event, "arrival_ms": arrival, "writer": writer})
     frame["key"] = [f"r{number}" for number in range(len(frame))]
     some = lambda most: random.choice(len(frame), max(1, min(most, len(frame) // 100)), replace=False)  # noqa: E731
-    names = sorted(set(writer.tolist()))
-    marks: dict[str, Any] = {}
-    owners: dict[str, tuple[str, ...]] = {}
+    names, usual_ms = sorted(set(writer.tolist())), int(max(1, np.median(arrival - event)))
     if "clock" in kinds:
-        frame.loc[frame["writer"] == names[0], "event_time"] += 200 * int(max(1, np.median(arrival - event)))
-        owners["clock"] = (names[0],)
+        frame.loc[frame["writer"] == names[0], "event_time"] += 200 * usual_ms
     if "zone" in kinds:
         frame.loc[frame["writer"] == names[-1], "event_time"] -= int(random.choice([4, 8, 22])) * HOUR_MS // 4
-        owners["zone"] = (names[-1],)
-    span_ms = int(arrival.max() - arrival.min()) + DAY_MS
     if "ahead" in kinds:
-        marks["ahead"] = some(8)
-        frame.loc[marks["ahead"], "event_time"] += span_ms * random.integers(1, 300, len(marks["ahead"]))
+        rows, span_ms = some(8), int(arrival.max() - arrival.min()) + DAY_MS
+        frame.loc[rows, "event_time"] += span_ms * random.integers(1, 300, len(rows))
     if "old" in kinds:
-        marks["old"] = some(8)
-        frame.loc[marks["old"], "event_time"] = random.integers(0, DAY_MS, len(marks["old"]))
-    for kind, rows in marks.items():
-        frame[kind] = frame.index.isin(rows)
-    frame["copies"] = False
+        rows = some(8)
+        frame.loc[rows, "event_time"] = random.integers(0, DAY_MS, len(rows))
     if "copies" in kinds:
-        again = frame.iloc[some(20)].assign(copies=True)
-        again["arrival_ms"] += 3 * int(max(1, np.median(arrival - event)))
+        again = frame.iloc[some(20)].copy()
+        again["arrival_ms"] += 3 * usual_ms
         frame = pd.concat([frame, again])
     if "ties" in kinds:
         tick_ms = max(1, 20 * int(np.median(np.diff(np.sort(arrival)))))
         frame["arrival_ms"] += -frame["arrival_ms"] % tick_ms
     frame = frame.sort_values("arrival_ms", kind="stable").reset_index(drop=True)
-    rows = {kind: _numbers(frame[kind]) for kind in ("ahead", "old", "copies") if kind in frame and frame[kind].any()}
-    owners |= {"ties": ()} if "ties" in kinds else {}
-    owners.update((kind, tuple(sorted(set(frame["writer"][np.array(of) - 1])))) for kind, of in rows.items())
-    return Planted(load(frame[["event_time", "arrival_ms", "writer", "key"]], name="random"), rows, owners)
-
-
-def _numbers(flags: Any) -> tuple[int, ...]:
-    return tuple((np.flatnonzero(flags.to_numpy(bool)) + 1).tolist())
+    return load(frame, name="random")
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,8 +214,8 @@ def _broken_promises(target: float, advice: Any, best: Replayed) -> dict[str, st
     text = repr(advice)
     if abs(best.missed_share - advice.missed_share) > 1e-9 or (best.lag_ms or 0) != advice.lag_ms:
         faults["numbers differ"] = f"{best.missed_share}, {best.lag_ms} and {advice.missed_share}, {advice.lag_ms}"
-    says_missed = "missed" in text
-    if best.missed_share > target and (not says_missed or text.startswith("Take") or "target is kept" in text):
+    says_missed = "is missed by" in text
+    if best.missed_share > target and (not says_missed or text.startswith("Take") or " is kept, " in text):
         faults["target missed without the word"] = f"{best.missed_share:.4%} of {target:.3%}"
     if best.missed_share <= target and says_missed:
         faults["says missed, but is kept"] = f"{best.missed_share:.4%} of {target:.3%}"
@@ -323,21 +270,3 @@ def _lines_of_others(log: Trace, advice: Any, runs: dict[Any, Replayed], window_
 
 def _inner(strategy: Any) -> Any:
     return getattr(strategy, "inner", strategy)
-
-
-Rows = dict[str, tuple[tuple[int, ...], tuple[str, ...]]]
-"""Kinds of findings, each with its rows and its writers."""
-
-
-def planted_findings(planted: Planted) -> Rows:
-    """What a profile has to find in a log with dirt, and nothing else."""
-    found: dict[str, tuple[set[int], set[str]]] = defaultdict(lambda: (set(), set()))
-    kinds = {"ahead": "wrong times", "old": "wrong times", "clock": "wrong times", "zone": "behind"}
-    writer = column(planted.trace, "writer")
-    for kind, writers in planted.writers.items():
-        rows = planted.rows.get(kind)
-        if kind in ("clock", "zone"):
-            rows = tuple((np.flatnonzero(np.isin(writer, writers)) + 1).tolist())
-        found[kinds.get(kind, kind)][0].update(rows or ())
-        found[kinds.get(kind, kind)][1].update(writers)
-    return {kind: (tuple(sorted(rows)), tuple(sorted(writers))) for kind, (rows, writers) in found.items()}

@@ -10,33 +10,44 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.oracles.logs import (
-    DIRT,
-    FAULTS,
-    Planted,
-    clean_log,
-    column,
-    dirty_log,
-    faults_of,
-    planted_findings,
-    random_log,
+from tests.oracles.dirt import PAIRS, SPOILED, Book, effects, spoiled
+from tests.oracles.log_answers import (
+    advice_facts,
+    advice_kinds,
+    comparison_facts,
+    curve_facts,
+    differences,
+    tail_faults,
 )
+from tests.oracles.logs import FAULTS, column, faults_of, random_log
 from tests.repetitions import Count, repetitions
 from wmlab.core.traces import Trace
 from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.candidates import Candidates
-from wmlab.strategies.findings import findings_of
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.findings import Finding, findings_of
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.engines import WallClock
+from wmlab.strategies.model.strategy import Strategy
+from wmlab.strategies.model.writers import PerWriterMinimum
 
 PARTS: Final = 4
 """Into how many tests the random logs are parted, so that several processes share them."""
 LOGS: Final = repetitions(20, long=2_000)
-FINDINGS: Final = repetitions(2, long=40)
+ANSWERS: Final = repetitions(12, long=400)
+ADVISED: Final = ("late", "lag", "its lag")
+"""Labels that may be missing."""
+OF_ADVICE: Final = ("few records", "target missed", "not sure", "wide lag", "stands still", "silent writer")
+NOT_COMPARED: Final = ("windows", "wrong times", "wrong times of")
+FINDINGS: Final = repetitions(1, long=40)
+SHARE: Final = 0.01
+WAYS: Final = (*((way,) for way in SPOILED), *PAIRS)
 
 
 def asked(seed: int) -> tuple[Trace, float, int | None]:
     """A random log, a target, and the length of the windows in ms."""
-    log = random_log(seed, most_rows=repetitions(2_000, long=50_000 if seed % 20 == 0 else 6_000)).trace
+    log = random_log(seed, most_rows=repetitions(2_000, long=50_000 if seed % 20 == 0 else 6_000))
     random = np.random.default_rng(seed + 1_000_000)
     target = float(random.choice([0.001, 0.01, 0.05, 0.2]))
     first, last = log.span_ms
@@ -106,8 +117,8 @@ def _dead(advice: Advice, _: float) -> Advice:
 
 LIES: dict[str, tuple[Callable[[], tuple[Trace, float, Advice]], Callable[[Advice, float], Advice]]] = {
     "numbers differ": (kept, lambda advice, _: replace(advice, lag_ms=advice.lag_ms + 1)),
-    "target missed without the word": (missed, lambda advice, _: replace(advice, findings=(), reason="")),
-    "says missed, but is kept": (kept, lambda advice, _: replace(advice, reason="It is missed.")),
+    "target missed without the word": (missed, lambda advice, _: replace(advice, findings=())),
+    "says missed, but is kept": (kept, lambda advice, _: replace(advice, findings=missed()[2].findings)),
     "dead watermark": (kept, _dead),
     "a kept candidate was not advised": (kept, _worse),
     "lag above the best by a tenth": (kept, _slower),
@@ -128,54 +139,98 @@ def test_every_fault_has_a_lie() -> None:
     assert set(LIES) == set(FAULTS)
 
 
-Found = dict[str, tuple[set[int], set[str]]]
+def found(log: Trace) -> Book:
+    """What is found in a log, as its book has it."""
+    return {each.kind: (each.rows, tuple(sorted(each.writers)), each.count) for each in _findings(log)}
 
 
-def found(log: Trace) -> Found:
-    """What is found in a log: the kinds, each with its rows and its writers."""
-    ids = column(log, "key")
-    return {each.kind: (set(each.rows), set(each.writers)) for each in findings_of(log, 0.01, None, ids).findings}
+def _findings(log: Trace) -> tuple[Finding, ...]:
+    return findings_of(log, SHARE, None, column(log, "key")).findings
 
 
-def planted(log: Planted) -> Found:
-    return {kind: (set(rows), set(writers)) for kind, (rows, writers) in planted_findings(log).items()}
-
-
-@pytest.mark.parametrize("kind", DIRT)
-def test_what_was_planted_is_found_and_nothing_else(kind: str, count: Count) -> None:
+@pytest.mark.parametrize("ways", WAYS, ids=" and ".join)
+def test_what_was_planted_is_found_and_nothing_else(ways: tuple[str, ...], count: Count) -> None:
     for seed in range(FINDINGS):
-        log = dirty_log(seed, kind)
-        assert found(log.trace) == planted(log), f"seed {seed}"
+        log = spoiled(seed, *ways)
+        assert found(log.trace) == log.book, f"seed {seed}"
     count(FINDINGS, "logs with planted dirt")
 
 
-@pytest.mark.parametrize("pause", [False, True])
-def test_in_a_clean_log_nothing_is_found_but_a_pause(pause: bool) -> None:
+@pytest.mark.parametrize("way", ["ahead", "old", "copies", "clock", "zone", "early writer"])
+def test_the_effect_of_a_finding_is_that_of_its_rows(way: str, count: Count) -> None:
     for seed in range(FINDINGS):
-        log = clean_log(seed, pause=pause)
-        assert found(log.trace) == planted(log), f"seed {seed}"
-        for writer, span in log.pauses.items():
-            (clock,) = (row for row in _clocks(log.trace) if row.writer == writer)
-            assert clock.silences == (span,)
+        log = spoiled(seed, way)
+        (finding,) = _findings(log.trace)
+        effect = finding.bound_ms, finding.without_ms, finding.more_late
+        assert effect == effects(log.trace, finding.rows, SHARE), f"seed {seed}"
+    count(FINDINGS, "effects")
 
 
-def _clocks(log: Trace) -> list[Any]:
-    return list(findings_of(log, 0.01).writers.itertuples(index=False))
+def test_a_pause_has_its_ends() -> None:
+    log = spoiled(0, "pause").trace
+    (clock,) = (row for row in findings_of(log, SHARE).writers.itertuples(index=False) if row.silences)
+    mine = np.sort(column(log, "arrival_ms")[column(log, "writer") == clock.writer])
+    longest = int(np.argmax(np.diff(mine)))
+    assert clock.silences == ((mine[longest], mine[longest + 1]),)
 
 
 def test_a_finding_that_is_left_out_or_made_up_is_noticed() -> None:
-    log = dirty_log(0, "ahead")
-    assert found(log.trace) != planted(replace(log, rows={"ahead": log.rows["ahead"][1:]}))
-    assert found(log.trace) != planted(replace(log, rows={}, writers={}))
-    assert found(clean_log(0).trace) != planted(log)
+    log = spoiled(0, "ahead")
+    (rows, writers, count) = log.book["wrong times"]
+    assert found(log.trace) == log.book
+    for wrong in ({}, {"wrong times": (rows[1:], writers, count)}, log.book | {"ties": ((), (), 2)}):
+        assert found(log.trace) != wrong
+    assert found(spoiled(0).trace) != log.book
 
 
-@pytest.mark.parametrize("hours", [-14, -5.5, -4, -1])
-def test_times_that_are_all_local_are_a_hint(hours: float) -> None:
-    log = clean_log(3).trace.table
-    moved = log["event_time"].to_numpy() + int(hours * 3_600_000)
-    table = log.set_column(0, log.schema.field(0), [moved])
-    assert set(found(Trace("local", table))) == {"local times"}
+def advice_faults(log: Trace, target: float, advice: Advice, window_ms: int | None) -> dict[str, Any]:
+    """What the facts and the kinds of an advice say that the log denies."""
+    known = advice_facts(log, target, advice, window_ms)
+    said = {label: advice.facts[label] for label in advice.facts if label in known or label in ADVISED}
+    faults: dict[str, Any] = dict(differences(known, said))
+    numbers = {each.kind.value for each in advice.findings if each.kind in OF_ADVICE}
+    expected = advice_kinds(log, target, advice, window_ms)
+    if numbers != expected:
+        faults["kinds"] = expected, numbers
+    if any(each.kind == "one tail" for each in advice.findings):
+        faults |= tail_faults(log, advice, window_ms)
+    return faults
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_facts_of_answers_are_those_of_the_log(part: int, count: Count) -> None:
+    for seed in range(part, ANSWERS, PARTS):
+        log, target, window_ms = asked(seed)
+        assert advice_faults(log, target, advise(log, target, window_ms=window_ms), window_ms) == {}, f"seed {seed}"
+        curve = lateness_curve(log, window_ms=window_ms).facts
+        said = {label: curve[label] for label in curve if label != "windows"}
+        assert differences(curve_facts(log, window_ms), said) == {}, f"seed {seed}"
+        compared = compare(log, compared_strategies(log), window_ms=window_ms)
+        said = {label: value for label, value in compared.facts.items() if label not in NOT_COMPARED}
+        assert differences(comparison_facts(log, compared, window_ms), said) == {}, f"seed {seed}"
+    count(3 * len(range(part, ANSWERS, PARTS)), "answers by their facts")
+
+
+def compared_strategies(log: Trace) -> list[Strategy[Any]]:
+    """Strategies with much and little lag, ahead of the arrivals, and without a watermark."""
+    first, last = log.span_ms
+    span_ms = last - first
+    bounds = [BoundedOutOfOrderness(span_ms // part) for part in (1_000, 20)]
+    return [*bounds, PerWriterMinimum(), WallClock(span_ms // 50), PerWriterMinimum(writers=("nobody",))]
+
+
+def test_an_answer_that_is_made_false_is_noticed() -> None:
+    log, target, advice = kept()
+    other = next(each for each in advice.judged if each.late != advice.unseen.late)
+    assert "missed" in advice_faults(log, target, replace(advice, unseen=other), None)
+    assert "lag" in advice_faults(log, target, replace(advice, unseen=replace(advice.unseen, lag_p50_ms=-1)), None)
+    assert "missed at most" in advice_faults(log, target, replace(advice, missed_range=(0, 1)), None)
+    assert "largest lag" in advice_faults(log, target, replace(advice, lag_range=(0, 1)), None)
+    assert "kinds" in advice_faults(log, target, replace(advice, findings=missed()[2].findings), None)
+    assert "missed on the whole log" in advice_faults(log, target, replace(advice, whole=other), None)
+    compared = compare(log, compared_strategies(log))
+    fewer = replace(compared, outcomes=compared.outcomes[1:], paths=compared.paths[1:])
+    assert differences(comparison_facts(log, compared, None), fewer.facts) != {}
 
 
 def test_candidates_are_those_of_the_log_alone() -> None:

@@ -25,7 +25,7 @@ SHOWN_ON_PAPER: Final = frozenset({"model", "answers", "charts"})
 
 LAYERS: Final = (
     ("model",),
-    ("scenario",),
+    ("scenario", "vocabulary"),
     ("tables", "sim"),
     ("simulate", "reading", "moments", "collected", "flink_rest", "spark_query"),
     ("bounds", "replay"),

@@ -29,7 +29,7 @@ from tests.strategies.logs import (
 from tests.strategies.model.logs import logs, trace
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace, load
-from wmlab.core.words import grouped
+from wmlab.core.words import exactly
 from wmlab.strategies import judging
 from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.candidates import Candidate
@@ -108,17 +108,17 @@ def test_the_headline_is_what_compare_says_of_the_advised_strategy(name: str, ta
     assert advice.lag_ms == np.quantile(arrival - x[unseen], 0.5, method="inverted_cdf")
     assert advice.missed_range[0] <= advice.missed_share <= advice.missed_range[1]
     assert advice.lag_range[0] <= advice.lag_ms <= advice.lag_range[1]
-    assert f"{short_name(advice.strategy)}" in advice.sentence
-    assert f"from record {grouped(log.rows // 2 + 1)} on" in advice.sentence
-    assert f"{advice.missed_share:.3%} of the records are late" in advice.sentence
-    assert f"and {outcome.late_share:.3%} are late. " in advice.sentence
+    assert f"{short_name(advice.strategy)}" in advice.headline
+    assert f"On the unseen half {advice.missed_share:.3%} of the records are late" in advice.sentence
+    assert advice.facts["missed on the whole log"] == outcome.late_share
+    assert advice.facts["unseen from"] == log.rows // 2 + 1
 
 
 def judged(records: list[Record], bound_ms: int, target: float) -> JudgedCandidate:
     """A constant bound as it is judged on the second half of a log."""
     log, strategy = trace(records), BoundedOutOfOrderness(bound_ms)
     (steps,) = x_of_records(log, [strategy], tick_ms=0)
-    return judging.judge(Candidate(strategy, *steps), Log.of(log), log.rows // 2, target, None)
+    return judging.judge(Candidate(strategy, *steps), Log.of(log), log.rows // 2, None)
 
 
 @given(logs(times=3_000).filter(bool), st.sampled_from([0, 5, 400]), st.sampled_from([0.01, 0.3]))
@@ -146,7 +146,6 @@ def test_of_blocks_with_other_medians_the_interval_is_around_the_median_of_all()
 def test_the_strategy_fits_the_log(name: str, kind: type) -> None:
     advice = advice_of(name, TARGET)
     assert isinstance(advice.strategy, kind)
-    assert advice.assumed
     assert advice.missed_range[0] <= advice.missed_share <= advice.missed_range[1]
     assert advice.bound_ms == lateness_curve(log_of(name)).bound_ms(TARGET)
     assert repr(advice).startswith(f"Take {kind.__name__}(")
@@ -158,19 +157,21 @@ def test_a_log_that_is_too_short_is_said_to_be() -> None:
     advice = advise(load("quakes"), TARGET)
     assert not advice.supported
     text = repr(advice)
-    assert [doubt.kind for doubt in advice.doubts] == ["few records", "drift"]
-    assert text.startswith("The log 'quakes' does not support a watermark for 1.000% late: few records and drift.\n")
-    assert "29.977% of the records are late" in text
-    assert "the target is missed by 29 points. A constant bound of 5 d 14 h 27 min" in text
-    assert "- The log is too short: 1 707 records where 20 000 are needed." in text
+    assert [doubt.kind for doubt in advice.doubts] == ["few records", "target missed"]
+    assert text.startswith(
+        "The log quakes does not support a watermark for 1.000% (few records and target missed); the best\nguess is "
+    )
+    assert advice.facts["missed"] == pytest.approx(0.29977, abs=1e-5)
+    assert "- The target of 1.000% is missed by 28.977% on the unseen half. A constant bound of 5 d 14 h 27 min" in text
+    assert "- The log is too short: it has 1 707 records, and 20 000 are needed." in text
     assert text.count("too short") == 1
     assert "  Flink (a guess): WatermarkStrategy" in text
 
 
-def test_a_log_that_drifts_is_said_to() -> None:
+def test_a_target_that_is_missed_by_far_is_said_to_be() -> None:
     doubts = advise(load("quakes"), 0.05).doubts
-    assert [doubt.kind for doubt in doubts] == ["few records", "drift"]
-    assert str(doubts[1]).startswith("On the second half the target is missed by 2")
+    assert [doubt.kind for doubt in doubts] == ["few records", "target missed"]
+    assert str(doubts[1]).startswith("The target of 5.000% is missed by 25.094% on")
 
 
 def test_of_no_late_record_the_share_is_not_said_to_be_none() -> None:
@@ -178,7 +179,6 @@ def test_of_no_late_record_the_share_is_not_said_to_be_none() -> None:
     advice = advise(sent(200, lambda _, number: 0), TARGET)
     assert advice.missed_range == (0, pytest.approx(0.037, abs=0.001))
     assert [doubt.kind for doubt in advice.doubts] == ["few records"]
-    assert "At the target the second half has about 1 late record to judge by" in repr(advice)
 
 
 @pytest.mark.parametrize("part", [slice(0, 853), slice(0, None)])
@@ -198,7 +198,8 @@ def test_one_time_a_day_ahead_spoils_every_watermark_but_that_behind_a_guard() -
     assert doubt.without_ms is not None
     assert doubt.bound_ms > 0.9 * DAY_MS
     assert doubt.without_ms < 15_000
-    assert "with it and 12.0 s without" in str(doubt)
+    bounds = exactly(doubt.bound_ms), exactly(doubt.without_ms)
+    assert "The constant bound is {} with them, and {} without.".format(*bounds) in str(doubt)
     assert isinstance(advice.strategy, Guarded)
     assert advice.missed_share <= 1.2 * TARGET
     assert "nothing is offered" in advice.settings["Flink SQL"].note
@@ -207,10 +208,9 @@ def test_one_time_a_day_ahead_spoils_every_watermark_but_that_behind_a_guard() -
 
 def test_a_share_that_varies_too_much_is_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wmlab.strategies.doubts.STEADY", 1.0)
-    monkeypatch.setattr(judging, "STEADY", 1.0)
     (doubt,) = advise(log_of("stationary"), TARGET).doubts
-    assert doubt.kind == "unsteady"
-    assert str(doubt).startswith("The share of late records is unsteady, 0.")
+    assert doubt.kind == "not sure"
+    assert str(doubt).startswith("The target of 1.000% is kept, but up to 1.1")
 
 
 def bursts() -> Trace:
@@ -229,14 +229,14 @@ def test_a_watermark_that_keeps_its_target_by_standing_still_is_not_advised(monk
     )
     (doubt,) = advise(bursts(), TARGET).doubts
     assert doubt.kind == "stands still"
-    assert str(doubt).startswith("No watermark moves on the second half of the log: ConformalWatermark(target=0.0082)")
+    assert doubt.facts["lag"] == advise(bursts(), TARGET).lag_ms
 
 
 def test_skewed_clocks_are_named() -> None:
     log = log_of("stationary")
     doubt = advise(changed(log, arrival_ms=times(log)[1] - 4_000), TARGET).doubts[0]
     assert doubt.kind == "early"
-    assert "of the records arrive before they happen, by " in str(doubt)
+    assert doubt.facts["early share"] > 0.5
 
 
 def test_a_writer_whose_clock_is_ahead_is_named_with_the_bound_without_it() -> None:
@@ -250,7 +250,7 @@ def test_a_writer_whose_clock_is_ahead_is_named_with_the_bound_without_it() -> N
         lateness_curve(log).bound_ms(TARGET),
         lateness_curve(without).bound_ms(TARGET),
     )
-    assert "of w3 (" in str(doubt)
+    assert doubt.facts["clock off"] == pytest.approx(6_000, abs=300)
 
 
 def test_a_lag_whose_interval_is_wider_than_itself_is_not_known() -> None:
@@ -269,7 +269,6 @@ def test_a_bound_that_is_for_a_tail_names_its_writer() -> None:
     doubts = {doubt.kind: doubt for doubt in advise(log, TARGET).doubts}
     assert doubts["one tail"].writers == ("w7",)
     assert doubts["one tail"].bound_ms > 50 * doubts["one tail"].without_ms
-    assert "most of them of w7" in str(doubts["one tail"])
 
 
 def test_a_log_in_order_gets_the_bound_0_however_its_lag_varies() -> None:
@@ -308,7 +307,7 @@ def test_an_interval_that_crosses_the_target_is_said() -> None:
         assert advice.supported
         said.append("not sure" in [finding.kind for finding in advice.findings])
         assert said[-1] == (advice.missed_range[1] > TARGET)
-        assert (f"up to {advice.missed_range[1]:.3%} may be late" in repr(advice)) == said[-1]
+        assert (f"up to {advice.missed_range[1]:.3%} may be missed" in repr(advice)) == said[-1]
     assert any(said)
 
 

@@ -72,7 +72,7 @@ def test_the_records_of_a_partition_that_begins_late_are_named():
     log = trace(sorted([*p0, *p1], key=lambda record: record.arrival_ms))
     alone = idleness(log)
     assert (alone.late(5_000), alone.late_anyway) == (0, 20)
-    assert alone.sentence.endswith(". Without one, 20 are late, most of them of p1.")
+    assert alone.facts["most late anyway"] == "p1"
     known = idleness(log, writers=("p0", "p1"))
     (flink,) = compare(log, [Flink(1_000, idle_ms=5_000, writers=("p0", "p1"))])
     assert known.late_anyway == 0
@@ -158,17 +158,19 @@ def test_one_outage_is_one_false_idle_and_its_record_is_late_below_the_length_of
     assert (found.late(79), found.late(80), found.late_anyway) == (1, 0, 0)
     assert (found.longest_hold_ms(10), found.longest_hold_ms(1_000)) == (9, 79)
     assert " ".join(repr(found).split()) == (
-        "Of 122 records of 'log' from 2 writers, an idle timeout of 80 ms makes none late. A writer that is "
-        "declared idle comes back 0 times. A silent one holds the watermark for up to 79 ms."
+        "An idle timeout of 80 ms makes no record late, and holds the watermark for up to 79 ms."
     )
+    labels = ("records", "inputs", "bound", "late anyway", "timeout for 0.1%", "timeout for none", "false idles")
+    assert [found.facts[label] for label in labels] == [122, 2, 0, 0, 80, 80, 0]
+    assert found.facts["longest silence"] == found.silences_ms.max() == 80
     assert json.loads(found.to_json())["inputs"]["b"]["late_below_ms"] == [80]
 
 
 def test_a_log_without_a_silence_says_so():
     once = idleness(trace([Record(1, 1, "a"), Record(2, 2, "b")]))
-    assert "no writer has a second one" in repr(once)
+    assert "Nobody in log has a second record" in repr(once)
     assert once.to_pandas().to_dict("list")["late"] == [0]
-    assert "no idle timeout makes any late" in repr(idleness(trace([Record(1, 1, "a"), Record(2, 9, "a")])))
+    assert idleness(trace([Record(1, 1, "a"), Record(2, 9, "a")])).facts["timeout for none"] == 0
 
 
 @pytest.mark.parametrize(

@@ -85,11 +85,11 @@ def test_the_lag_is_the_median_of_arrival_less_x(records):
 def test_a_lateness_curve_states_itself_and_is_a_table():
     found = lateness_curve(trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(7, 12, "a"), Record(4, 13, "b")]))
     assert " ".join(repr(found).split()) == (
-        "Of 4 records of 'log', 75.000% are late for B = 0, at most 1% for B = 6 ms, at most 0.1% for B = 6 ms, and "
-        "none for B = 6 ms."
+        "A bound of 0 misses 75.000% of the records of log, one of 6 ms at most 1%, and one of 6 ms none."
     )
     assert found.to_pandas().to_dict("list") == {"bound_ms": [0, 3, 6], "late": [3, 2, 0], "late_share": [0.75, 0.5, 0]}
-    assert "2 records are in order" in repr(lateness_curve(trace([Record(1, 1, "a"), Record(1, 2, "a")])))
+    in_order = lateness_curve(trace([Record(1, 1, "a"), Record(1, 2, "a")])).facts
+    assert (in_order["records"], in_order["missed at 0"], in_order["bound for none"]) == (2, 0, 0)
 
 
 @pytest.mark.parametrize("ask", [lambda f: f.late(-1), lambda f: f.bound_ms(1.5), lambda f: f.bound_ms(-0.1)])

@@ -14,6 +14,7 @@ from wmlab.core.errors import TraceError
 from wmlab.core.traces import Trace, load
 from wmlab.strategies.advice import advise
 from wmlab.strategies.log_profile import profile
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 DAY_MS: Final = 86_400_000
@@ -113,6 +114,23 @@ def test_a_file_without_a_header_takes_names_and_loses_no_row(tmp_path: Path) ->
     assert load(path, **COLUMNS, columns=["at", "got", "who"], unit="s").rows == 2
     with pytest.raises(TraceError, match=r"columns has 1 name, and the first row of .* has 3 values"):
         load(path, **COLUMNS, columns=["at"])
+
+
+def test_lines_about_the_file_before_the_header_are_left_out(tmp_path: Path) -> None:
+    """As in the index of Argo floats."""
+    text = "# Title : profiles\n# Format : 2.0\nat,got\n20180315122140,20210421083652\n"
+    log = load(write(tmp_path, "index.txt", text), **COLUMNS, format="%Y%m%d%H%M%S")
+    assert (log.rows, log.event_span_ms[0]) == (1, 1_521_116_500_000)
+    assert load(write(tmp_path, "one.csv", "#at,got\n1,2\n"), event_time="#at", arrival="got").rows == 1
+
+
+def test_a_comparison_never_calls_a_watermark_that_stands_still_the_best() -> None:
+    """One report of a country that is never heard of again, as in the cases of MERS: the least over countries dies."""
+    rows = [(START_MS + n * DAY_MS, START_MS + (n + 5 + n % 3) * DAY_MS, "many") for n in range(300)]
+    log = log_of([(START_MS, START_MS + DAY_MS, "one"), *rows])
+    waits, bound = PerWriterMinimum(), BoundedOutOfOrderness(DAY_MS)
+    facts = wm.strategy.compare(log, [waits, bound]).facts
+    assert (facts["misses least"], facts["stands still"]) == ("BoundedOutOfOrderness(bound=1 d)", "PerWriterMinimum()")
 
 
 @pytest.mark.parametrize("text", ["2017-12-23 09:13:55 +0100", "Mon, 20 Jul 2015 03:49:24 +0200"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -215,3 +216,37 @@ def test_a_log_knows_what_stands_in_its_column_of_event_times(tmp_path: Path) ->
     assert load(frame, event_time="t", arrival="a").event_time_form == "timestamp"
     coded = pa.table({"t": pa.array(["2015-07-20 03:49:24"]).dictionary_encode(), "a": [1]})
     assert load(coded, event_time="t", arrival="a").event_time_form == "text"
+
+
+JAVA: dict[str, str] = {
+    "yyyy": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "MMMM": "%B", "dd": "%d", "DDD": "%j", "HH": "%H", "hh": "%I",
+    "a": "%p", "mm": "%M", "ss": "%S", "SSS": "%f", "SSSSSS": "%f",
+}  # fmt: skip
+"""The runs of letters that Flink documents for TO_TIMESTAMP, without any offset, as Python reads them."""
+
+
+def read_by_flink(pattern: str, text: str) -> datetime:
+    """A text as the pattern of a string of SQL reads it; raises `KeyError` for letters that Flink does not document."""
+    parts = [found[0] for found in re.finditer(r"'[^']*'|([A-Za-z])\1*|[^A-Za-z']+", pattern.replace("''", "'"))]
+    as_python = (JAVA[part] if part[0].isalpha() else part.strip("'").replace("%", "%%") for part in parts)
+    return datetime.strptime(text, "".join(as_python))
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("%d/%m/%Y %H:%M:%S", "14/11/2023 22:13:20"),
+        ("%m/%d/%y %I:%M:%S %p", "11/14/23 10:13:20 PM"),
+        ("%d-%b-%Y %H:%M:%S", "14-Nov-2023 22:13:20"),
+        ("%d.%m.%Y at %H:%M:%S", "14.11.2023 at 22:13:20"),
+        ("%Y%m%d%H%M%S", "20231114221320"),
+        ("%Y %j %H:%M:%S.%f", "2023 318 22:13:20.000000"),
+        ("100%% %Y-%m-%dT%H:%M:%S", "100% 2023-11-14T22:13:20"),
+    ],
+)
+def test_a_pattern_for_flink_has_documented_letters_and_reads_the_texts_of_the_log(form: str, text: str) -> None:
+    code = settings(500, event_time=EventTimeColumn("at", form))["Flink SQL"].code
+    (pattern,) = re.findall(r"TO_TIMESTAMP\(`at`, '(.*)'\),", code)
+    assert read_by_flink(pattern, text) == datetime(2023, 11, 14, 22, 13, 20)
+    with pytest.raises(KeyError):
+        read_by_flink("yyyy-MM-dd XX", text)

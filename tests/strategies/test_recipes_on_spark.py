@@ -11,7 +11,12 @@ from pyspark.sql import SparkSession, functions as F
 from wmlab.strategies.recipes import EventTimeColumn, settings
 
 NUMBERS = {"d": 19_675.9, "s": 1_700_000_000, "ms": 1_700_000_000_000, "us": 1_700_000_000_000_000, "ns": 17 * 10**17}
-TEXTS = {"text": "2023-11-14T22:13:20.000Z", "%d.%m.%Y at %H:%M:%S": "14.11.2023 at 22:13:20"}
+TEXTS = {
+    "text": "2023-11-14T22:13:20.000Z",
+    "offset": "2023-11-14T23:13:20+01:00",
+    "%d.%m.%Y at %H:%M:%S": "14.11.2023 at 22:13:20",
+    "%Y-%m-%d %H:%M:%S %z": "2023-11-14 23:13:20 +0100",
+}
 
 
 @pytest.mark.parametrize("form", [*NUMBERS, *TEXTS])

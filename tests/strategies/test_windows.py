@@ -130,13 +130,47 @@ def test_a_row_below_the_watermark_is_late_and_an_hourly_window_takes_it() -> No
     assert (outcome.late, outcome.lost, outcome.complete_mean) == (39, 0, 1)
     rows = comparison.late_rows()
     assert (len(rows), set(rows["writer"]), rows["lost"].any()) == (39, {"b"}, False)
-    assert "0.000% lost, 48.750% late" in comparison.sentence
+    assert (comparison.facts["misses"], comparison.facts["windows"]) == (0, "windows of 1 h")
     (by_minute,) = compare(log, [BoundedOutOfOrderness(0)], window_ms="1 min")
     assert by_minute.lost == 39
     (sliding,) = compare(log, [BoundedOutOfOrderness(0)], window_ms="1 min", slide_ms="20s")
     assert (sliding.lost, sliding.partly_lost) == (0, 39)
     (late,) = compare(log, [BoundedOutOfOrderness(0)], window_ms="1 min", allowed_lateness_ms=1)
     assert (late.lost, late.updates) == (0, 39)
+
+
+def test_a_row_of_a_later_period_is_dropped_as_too_early_and_counted_apart() -> None:
+    """A period by the wall clock takes rows up to a delay after its end: of 30 rows one is a year old, one an hour
+    ahead, and one 90 s ahead, which is in the next period."""
+    event = [START_MS + n * MINUTE_MS for n in range(30)]
+    arrival = list(event)
+    event[10] -= 365 * 24 * 60 * MINUTE_MS
+    event[20] += 60 * MINUTE_MS
+    event[25] += 90_000
+    frame = pd.DataFrame({"event_time": event, "arrival_ms": arrival, "writer": "host"})
+    log, clock = load(frame, name="telegraf"), WallClock(0)
+    for early_ms, dropped in ((None, 0), ("5 min", 1), (0, 1)):
+        comparison = compare(log, [clock], window_ms="10 min", early_ms=early_ms)
+        met = comparison.paths[0].met
+        by_hand = [
+            time > at - at % (10 * MINUTE_MS) + 10 * MINUTE_MS + pd.Timedelta(early_ms or 0).value // 10**6
+            for time, at in zip(event[1:], met[1:], strict=True)
+        ]
+        outcome = comparison[clock]
+        assert (outcome.lost, outcome.too_early) == (1, dropped if early_ms is not None else 0)
+        assert early_ms is None or sum(by_hand) == outcome.too_early
+        assert (outcome.complete_share or 0) < 1
+    with pytest.raises(ModelError, match="early_ms is 0, without tumbling windows"):
+        compare(log, [clock], window_ms="10 min", slide_ms="5 min", early_ms=0)
+
+
+def test_where_the_input_ends_every_window_is_closed() -> None:
+    bound = BoundedOutOfOrderness(MINUTE_MS)
+    (goes_on,) = compare(hourly(), [bound], window_ms="10 min")
+    (ends,) = compare(hourly(), [bound], window_ms="10 min", ends=True)
+    assert (goes_on.unclosed, ends.unclosed) == (1 * 2, 0)
+    assert ends.late == goes_on.late
+    assert (ends.result_max_ms or 0) >= 0
 
 
 def test_advice_for_windows_chooses_the_bound_that_they_need() -> None:
@@ -152,10 +186,9 @@ def test_advice_for_windows_chooses_the_bound_that_they_need() -> None:
     assert by_hour.unseen.late_share > 0.09
     assert by_hour.missed_share == by_hour.unseen.lost_share < 0.01
     assert by_hour.whole == compare(log, [by_hour.strategy], window_ms="1h", tick_ms=0)[by_hour.strategy]
-    assert by_hour.sentence.startswith(
-        "Take BoundedOutOfOrderness(bound=0 ms) for 'log', for 1.000% lost by windows of 1 h. "
-    )
+    assert by_hour.headline.startswith("Take BoundedOutOfOrderness(bound=0 ms) for log: ")
     assert "of the records are lost (" in by_hour.sentence
+    assert by_hour.facts["windows"] == "windows of 1 h"
     sessions = advise(log, 0.01, gap_ms="5s")
     # The session goes on for ever, so nothing is lost for any bound.
     assert (sessions.strategy, sessions.unseen.lost) == (BoundedOutOfOrderness(0), 0)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from wmlab.core.answers import Answer, html_rows, text_table
 from wmlab.core.words import (
     clock_words,
+    exactly,
     grouped,
     is_instant,
     joined,
@@ -41,12 +42,16 @@ class Kind(StrEnum):
     """A time of an event or a watermark, int ms, where the clock of the run may have another zero."""
     LENGTH = "length"
     """A duration, int ms."""
+    BOUND = "bound"
+    """A duration that is to be set somewhere, so that none of it may be rounded away, int ms."""
     COUNT = "count"
     """A number of things, int."""
     SIZE = "size"
     """A number of bytes, int."""
     SHARE = "share"
     """A part of a whole, float from 0 to 1."""
+    SMALL_SHARE = "small share"
+    """The same where a thousandth of it counts, as the share of late records."""
     NAME = "name"
     """The name of a party, segment, input, ..., str."""
     WORD = "word"
@@ -261,8 +266,12 @@ def _text(kind: Kind, value: Single, times: Mapping[tuple[Kind, int], str]) -> s
             return times[kind, int(value)]
         case Kind.LENGTH:
             return rounded(value)
+        case Kind.BOUND:
+            return exactly(int(value))
         case Kind.SIZE:
             return f"{grouped(value)} bytes"
         case Kind.SHARE:
             return percent(value)
+        case Kind.SMALL_SHARE:
+            return f"{value:.3%}"
     return grouped(value)

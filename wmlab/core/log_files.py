@@ -236,11 +236,15 @@ def _decoded(content: bytes, encoding: str) -> str:
     return content.decode(marked, "replace").removeprefix("\ufeff")
 
 
+_COMMENTS: Final = re.compile(r"\A(#[^\n]*\n){2,}")
+"""Lines before the header that are about the file; a single one may be the header."""
+
+
 class _Csv:
     """A file of CSV, with commas, semicolons, tabs or bars."""
 
     def __init__(self, path: Path, text: str, delimiter: str | None, columns: Sequence[str] | None = None) -> None:
-        self._path, self._text = path, text.lstrip("\r\n")
+        self._path, self._text = path, _COMMENTS.sub("", text.lstrip("\r\n"))
         if excel := re.match(r"sep=(.)\r?\n", self._text):
             self._text, delimiter = self._text[excel.end() :], excel[1]
         start = self._text[:_HEADER_LETTERS]

@@ -8,41 +8,37 @@ that were judged, so `compare` says the same of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any, Final
+from typing import Any
 
-from wmlab.core.answers import Answer
+from wmlab.core.facts import FactAnswer, Facts, Value
 from wmlab.core.traces import Trace
-from wmlab.core.words import as_sentence, grouped, listed, rounded, unbroken
+from wmlab.core.words import rounded, wrapped
 from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import Outcome, missed_text, outcome, short_name
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
-from wmlab.strategies.findings import Finding, findings_of
+from wmlab.strategies.findings import Finding, findings_html, findings_of
 from wmlab.strategies.idle_timeouts import Idleness, idleness_of
-from wmlab.strategies.judging import JudgedCandidate, chosen, judge
+from wmlab.strategies.judging import chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
-from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.recipes import ConstantBound, EventTimeColumn, Setting, settings
 from wmlab.strategies.replay import as_trace, path_of_records
+from wmlab.strategies.vocabulary import ADVICE_EXPECTED, ADVICE_HEADLINES, ADVICE_LABELS
 from wmlab.strategies.windows import LogWindows, Windows, windows_of
-
-_LESS: Final = 0.8
-"""The share of the median lag below which a watermark for each key is named next to the advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Advice(Answer):
+class Advice(FactAnswer):
     """The recommended strategy, and what to expect from it; times in ms, shares from 0 to 1.
 
     `strategy` has the parameters that were chosen on the first half of the log. `missed_share` is compared with
     `target`: the share of records that `windows` lose, or of late records if no windows are known. `missed_share`,
     `lag_ms` (the median) and their `_range` (95%, around the value) were measured on the second half: the rows from
     number `unseen_from` on, in order of arrival from 1. So was `unseen`, the outcome of `compare` on these rows.
-    `whole` is the outcome of `compare` over the whole log.
+    `whole` is the outcome of `compare` over the whole log. That it goes on like this is assumed.
 
     `settings` is how engines write the strategy, with the log's own name of the event time; if an engine cannot have
     it, the constant bound that was judged with it, `judged[0]`, or if that misses the target, `kept_by_ms`. Each line
@@ -74,10 +70,6 @@ class Advice(Answer):
     kept_by_ms: int
     """The least constant bound that keeps the target on the unseen half, in ms; one that moves or not."""
     settings: Mapping[str, Setting]
-    reason: str
-    """Why this strategy, as a sentence."""
-    assumed: tuple[str, ...]
-    """What the advice assumes about the log."""
     findings: tuple[Finding, ...]
     judged: tuple[Outcome, ...]
     by_key: Outcome | None
@@ -98,13 +90,49 @@ class Advice(Answer):
         """Whether the log supports the advice."""
         return not self.doubts
 
+    @property
+    def facts(self) -> Facts:  # type: ignore[override]
+        """What is known of the advised strategy, and of the constant bound that was judged with it."""
+        (least, most), (first, last), constant = self.missed_range, self.lag_range, self.judged[0]
+        facts: dict[str, Value] = {
+            "log": self.name,
+            "windows": None if self.windows is None else str(self.windows),
+            "strategy": short_name(self.strategy),
+            "target": self.target,
+            "doubts": tuple(dict.fromkeys(doubt.kind.value for doubt in self.doubts)),
+            "unseen from": self.unseen_from,
+            "missed": self.missed_share,
+            "missed at least": least,
+            "missed at most": most,
+            "late": None if self.windows is None else self.unseen.late_share,
+            "lag": self.unseen.lag_p50_ms,
+            "least lag": first,
+            "largest lag": last,
+            "missed on the whole log": self.whole.missed_share,
+            "lag on the whole log": self.whole.lag_p50_ms,
+            "constant bound": constant.strategy.bound if isinstance(constant.strategy, BoundedOutOfOrderness) else None,
+            "it misses": constant.missed_share,
+            "its lag": constant.lag_p50_ms,
+            "bound of the whole log": self.bound_ms,
+            "kept by": self.kept_by_ms,
+        }
+        if self.by_key is not None:
+            facts |= {"by key": self.by_key.name, "by key misses": self.by_key.missed_share}
+            facts["by key lag"] = self.by_key.lag_p50_ms
+        return Facts(ADVICE_LABELS, facts)
+
+    @property
+    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Whether to take the strategy, and what it did on the unseen half."""
+        chosen = map(self.facts.first_of, (ADVICE_HEADLINES, ADVICE_EXPECTED))
+        return tuple(template for template in chosen if template is not None)
+
     def to_dict(self) -> dict[str, Any]:
         """The advice as dicts, lists and scalars."""
-        others = ("strategy", "windows", "unseen", "judged", "by_key", "whole", "findings", "settings", "idleness")
-        fields = {name: getattr(self, name) for name in self.__slots__ if name not in others}
-        return fields | {
+        return FactAnswer.to_dict(self) | {
             "strategy": repr(self.strategy),
             "supported": self.supported,
+            "missed_share": self.missed_share,
             "windows": None if self.windows is None else asdict(self.windows),
             "unseen": _numbers(self.unseen),
             "settings": {engine: str(setting) for engine, setting in self.settings.items()},
@@ -112,83 +140,31 @@ class Advice(Answer):
             "findings": [finding.to_dict() for finding in self.findings],
             "judged": [_numbers(outcome) for outcome in self.judged],
             "by_key": None if self.by_key is None else _numbers(self.by_key),
-            "idleness": None if self.idleness is None else self.idleness.row(self._idle_ms),
+            "idleness": None if self.idleness is None else self.idleness.to_dict(),
         }
 
-    @property
-    def verdict(self) -> str:
-        """Whether the log supports a watermark for the target, in one sentence."""
-        missed = f"{self.target:.3%} {'late' if self.windows is None else f'lost by {self.windows}'}"
-        if self.supported:
-            return f"Take {short_name(self.strategy)} for {self.name!r}, for {missed}."
-        kinds = listed(list(dict.fromkeys(doubt.kind for doubt in self.doubts)))
-        return f"The log {self.name!r} does not support a watermark for {missed}: {kinds}."
-
-    @property
-    def sentence(self) -> str:
-        """The verdict, and what to expect of the strategy, which is the best guess if the log does not support it."""
-        guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
-        return f"{self.verdict} {guess}{self._expected()} {self._beside()}"
-
-    def _expected(self) -> str:
-        """What the strategy did on the unseen half, and on the whole log."""
-        low, high = self.missed_range
-        first, last = self.lag_range
-        missed = "are late" if self.windows is None else "are lost"
-        late = "" if self.windows is None else f", {self.unseen.late_share:.3%} are late"
-        return (
-            f"On the half that the choice has not seen, from record {grouped(self.unseen_from)} on, "
-            f"{self.missed_share:.3%} of the records {missed} ({low:.3%} to {high:.3%} at 95%){late}. The median lag "
-            f"there is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)}). On the whole log, it is "
-            f"{_lag(self.whole)}, and {self.whole.missed_share:.3%} {missed}."
-        )
-
-    def _beside(self) -> str:
-        """The reason, and what is said next to the advice: its idle timeout, a watermark for each key."""
-        parts = [self.reason]
-        if self.idleness is not None:
-            parts.append(f"On the whole log its idle timeout {self.idleness.does(self._idle_ms)}.")
-        by_key = self.by_key
-        if by_key is not None and by_key.lag_p50_ms is not None and by_key.lag_p50_ms < _LESS * self.lag_ms:
-            parts.append(
-                f"With a watermark for each key, {by_key.name} has {_late_and_lag(by_key)} there. The key that has "
-                "just sent sees this; a silent key holds its own time."
-            )
-        return " ".join(parts)
-
-    @property
-    def _idle_ms(self) -> int:
-        """The idle timeout of the strategy; 0 if it has none."""
-        return (self.strategy.idle_ms or 0) if isinstance(self.strategy, PerWriterMinimum) else 0
-
     def __repr__(self) -> str:
-        guess = "" if self.supported else f"The best guess is {short_name(self.strategy)}. "
-        lines = [self.verdict, f"{guess}{self._expected()} {self._beside()}"]
-        lines += [f"- {finding}" for finding in self.findings]
-        lines += [f"  {as_sentence(f'assumed: {text}')}" for text in self.assumed]
-        return "\n".join([*lines, *self._engines()])
+        lines = [wrapped(self.sentence), *(f"- {finding}" for finding in self.findings)]
+        return "\n".join([*lines, *(f"  {engine}{self._guess}: {line}" for engine, line in self.settings.items())])
 
-    def _engines(self) -> Iterable[str]:
-        """The lines of engines, marked where they are a guess."""
-        guess = "" if self.supported else " (a guess)"
-        return (f"  {engine}{guess}: {setting}" for engine, setting in self.settings.items())
+    @property
+    def _guess(self) -> str:
+        """What stands behind the name of an engine where the line is a guess."""
+        return "" if self.supported else " (a guess)"
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<li>{escape(unbroken(str(finding)))}</li>" for finding in self.findings)
-        notes += "".join(f"<li>{escape(as_sentence(f'assumed: {text}'))}</li>" for text in self.assumed)
         lines = "".join(self._engine(engine, setting) for engine, setting in self.settings.items())
-        return f"<p>{escape(unbroken(self.sentence))}</p><ul>{notes}</ul>{lines}"
+        return f"{FactAnswer._repr_html_(self)}{findings_html(self.findings)}{lines}"
 
     def _engine(self, engine: str, setting: Setting) -> str:
         """The code of an engine as a block, with what is to be said of it above."""
-        guess = "" if self.supported else " (a guess)"
         code, note = setting.code, setting.remark
         if not setting.possible:
             note = f"cannot have it: {note}"
             if (instead := setting.instead) is not None:
                 code, note = instead.code, f"{note}; a constant bound instead, {instead.remark}"
         block = f"<pre><code>{escape(code)}</code></pre>" if code else ""
-        return f"<p><b>{escape(engine)}{guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
+        return f"<p><b>{escape(engine)}{self._guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
 
 
 def advise(
@@ -209,8 +185,9 @@ def advise(
     percentiles, which find their bound themselves; and, if records are ahead of their arrival, a guard around the first
     two. They run over the whole log, as in `compare`. The first half gives the parameters, the second half the numbers.
     Of those that keep the target there, the simplest one with about the smallest median lag is taken; one that stands
-    still there is none. If the log is too short, drifts, or has wrong clocks, or if the best watermark
-    stalls, `findings` say so, and the advice is a guess. Raises `ModelError` for a target that is not between 0 and 1,
+    still there is none: X does not rise on the second half, or its median lag beyond the median delay of the records is
+    a third of the length of that half. If the log is too short or has wrong clocks, or if the target is missed,
+    `findings` say so, and the advice is a guess. Raises `ModelError` for a target that is not between 0 and 1,
     or a window below 1 ms.
     """
     require_argument("late_share", late_share, ShareBetween)
@@ -220,13 +197,12 @@ def advise(
     candidates = Candidates(trace, late_share, guard=of_log.any_ahead, windows=windows)
     log, middle = candidates.log, candidates.middle
     of_half = None if windows is None else LogWindows.of(log.of_rows(slice(middle, None)), windows)
-    judged = [judge(each, log, middle, late_share, of_half) for each in candidates.of_one_watermark()]
-    by_key = [judge(each, log, middle, late_share, of_half) for each in candidates.of_keys()]
+    judged = [judge(each, log, middle, of_half) for each in candidates.of_one_watermark()]
+    by_key = [judge(each, log, middle, of_half) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
-    judged_ms = constant.candidate.bound_ms
     kept_by_ms = constant.candidate.bound_of(slice(middle, None), late_share)
     # Where the constant bound of the first half misses the target, engines are given the one that keeps it.
-    kept = judge(constant.candidate.with_bound(kept_by_ms), log, middle, late_share, of_half)
+    kept = judge(constant.candidate.with_bound(kept_by_ms), log, middle, of_half)
     instead = kept if not constant.keeps(late_share) and kept.moves else constant
     case = AdviceCase(
         trace=trace,
@@ -237,7 +213,6 @@ def advise(
         constant=constant,
         bound_ms=of_log.bound_ms,
         kept_by_ms=kept_by_ms,
-        lossless_lag_ms=constant.lag_ms + of_log.lossless_without_ms - judged_ms,
     )
     in_log = None if windows is None else LogWindows.of(log, windows)
     return Advice(
@@ -261,8 +236,6 @@ def advise(
                 trace.event_time_column, trace.event_time_form, trace.event_time_origin_ms, trace.event_time_zone
             ),
         ),
-        reason=_reason(best, judged, late_share),
-        assumed=_assumed(best.strategy),
         findings=(*of_log.findings, *findings_of_advice(case)),
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
@@ -275,39 +248,7 @@ def _numbers(of: Outcome) -> dict[str, Any]:
     return {"name": of.name, "rows": of.rows, **shares, "lag_ms": of.lag_p50_ms}
 
 
-def _lag(of: Outcome) -> str:
-    return "no watermark" if of.lag_p50_ms is None else rounded(of.lag_p50_ms)
-
-
-def _late_and_lag(of: Outcome) -> str:
-    return f"{missed_text(of)} for a median lag of {_lag(of)}"
-
-
 def _expected_of(unseen: Outcome) -> str:
     """What is expected of a line of an engine."""
-    return f"with {_late_and_lag(unseen)} on the half that the choice has not seen"
-
-
-def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate], target: float) -> str:
-    constant = judged[0]
-    if best is constant and best.keeps(target):
-        others = [each for each in judged[1:] if each.unseen.lag_p50_ms is not None]
-        if not others:
-            return "A constant bound is the only candidate."
-        return "Of the candidates that keep the target there, none has clearly less lag than this constant bound."
-    if best is constant:
-        return "No candidate keeps the target there; this one misses and lags least."
-    bound = f"the constant bound of the first half, {rounded(constant.candidate.bound_ms)}"
-    return f"There {bound}, has {_late_and_lag(constant.unseen)}."
-
-
-def _assumed(strategy: Strategy[Any]) -> tuple[str, ...]:
-    if isinstance(strategy, Guarded):
-        return (f"a record more than {rounded(strategy.ahead_ms)} ahead has a wrong clock", *_assumed(strategy.inner))
-    if isinstance(strategy, BoundedOutOfOrderness):
-        return ("what comes is as late as what came",)
-    if isinstance(strategy, PerWriterMinimum):
-        if strategy.idle_ms is None:
-            return ("all writers keep sending, and each stays as late as it was",)
-        return (f"a writer that is silent for {rounded(strategy.idle_ms)} has nothing to send that counts",)
-    return ("lateness changes slowly against the records that it looks back on",)
+    lag = "no watermark" if unseen.lag_p50_ms is None else rounded(unseen.lag_p50_ms)
+    return f"with {missed_text(unseen)} for a median lag of {lag} on the unseen half"

@@ -33,7 +33,7 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile, within
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, before, x_of_records
+from wmlab.strategies.replay import Log, before, median, x_of_records
 from wmlab.strategies.windows import Windows
 
 _COARSE: Final = 4
@@ -100,11 +100,6 @@ class OpenBound:
 
 def _less(x: Int64Array, bound_ms: int) -> Int64Array:
     return np.where(x < UNKNOWN + bound_ms, UNKNOWN, x - bound_ms)
-
-
-def median(values: Int64Array) -> int:
-    """The lower one of the two values in the middle; 0 of none."""
-    return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
 
 
 @dataclass(frozen=True, eq=False)

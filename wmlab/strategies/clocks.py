@@ -2,12 +2,13 @@
 
 A record is *ahead* if its event time is after its arrival, by more than clocks and delays of the log explain. It is
 *older than the log* if its event time is before the first arrival by more than the log is long: the clock of a device
-that was never set gives 1970. A writer in another time zone is not older. Both kinds have wrong times.
+that was never set gives 1970. A writer that is behind as a whole, of which some records are not older, has no such
+record. Both kinds have wrong times.
 
 How far ahead is too far follows from the log. With d = event time - arrival, and q(s) its quantile at the share s, a
 record is ahead above a limit: if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits.
-These are quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays
-with an exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
+Writers that are early in the median are left out of that, if they have at most half of the records. Of delays with an
+exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
 
 A writer is *silent* where it sends nothing for more than ten times its usual gap, for more than a twentieth of the log,
 and for more than twice its third longest gap, since a pause that it always makes is none. The usual gap is the 90%
@@ -16,7 +17,8 @@ its next record, or with the log: it has gone if it is silent for longer than ev
 half of the writers have come to their end. Writers *come and go* if more than half of at least four are silent when the
 log ends: visitors, vehicles, sessions.
 
-A writer is *behind* if its fastest record is later than the delays of the log explain: a slow way is no wrong clock.
+A writer of five records or more is *behind* if its fastest record is later than the delays of the log explain: a slow
+way is no wrong clock.
 The writer's offset is that of its fastest record. That a clock is behind is also said of a
 writer that is behind the others by a whole number of quarter hours, and by ten times the spread of both: then its clock
 may be in another time zone. The others are the writers nearest to their arrivals that have half of the records, so up
@@ -53,6 +55,8 @@ _HABIT: Final = 3
 """How many pauses of about one length are a habit of a writer."""
 _ENDS: Final = 0.99
 """Of how many arrivals the last one is not after the end of the log, if most writers have ended by then."""
+_HEARD: Final = 5
+"""How many records a writer has at least whose clock can be called behind: a single one may just have taken long."""
 _COPIES: Final = 0.1
 """The share of records that repeat another one up to which they are copies."""
 
@@ -88,17 +92,23 @@ class WrongTimes(NamedTuple):
 def wrong_times(trace: Trace) -> WrongTimes:
     """The records of a log with wrong times; see the module."""
     log, limit_ms = Log.of(trace), ahead_limit_ms(trace)
+    ahead = log.event - log.arrival
     older = _older_than_the_log(log)
     if older.any():
-        offsets = _offsets(log)
-        behind = (offsets["zone"] & (offsets["offset_ms"] < 0)).to_numpy()
-        older &= ~behind[log.writer]
-    return WrongTimes(log.event - log.arrival > limit_ms, older, limit_ms)
+        offsets, of = _offsets(log), pd.DataFrame({"ahead": ahead, "older": older}).groupby(log.writer)
+        behind = offsets["zone"] & (offsets["offset_ms"] < 0)
+        behind |= (of["ahead"].max() < _slow_limit_ms(log)) & ~of["older"].all()
+        older &= ~behind.to_numpy()[log.writer]
+    return WrongTimes(ahead > limit_ms, older, limit_ms)
 
 
 def ahead_limit_ms(trace: Trace) -> int:
     """How far a record of the log may be ahead of its arrival, ms; see the module."""
-    ahead = trace.table["event_time"].to_numpy() - trace.table["arrival_ms"].to_numpy()
+    log = Log.of(trace)
+    ahead = log.event - log.arrival
+    early = (pd.Series(ahead).groupby(log.writer).median() > 0).to_numpy()[log.writer]
+    # The limit is that of the writers that are not early as a whole, where they have half of the records.
+    ahead = ahead[~early] if early.mean() <= _MOST else ahead
     middle, upper = np.quantile(ahead, (0.5, 0.75), method="inverted_cdf").tolist()
     return in_two_digits(max(0, upper + _SPREADS * (upper - middle)))
 
@@ -199,6 +209,7 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     silences = _silences(log)
     table["silences"] = pd.Series({index: tuple(silences.get(index, ())) for index in table.index})
     slow = (fastest < _slow_limit_ms(log)) | (offsets["zone"] & (offsets["offset_ms"] < 0))
+    slow &= of.size() >= _HEARD
     older = of["older"].sum()
     table["clock"] = [
         _fault(row.rows, row.wrong, older[index], row.early, is_slow=bool(slow[index]))
@@ -230,9 +241,7 @@ def _offsets(log: Log) -> pd.DataFrame:
     # As a quantile of numpy, a median that is one of the values.
     middle = of.quantile(0.5, interpolation="lower").astype(np.int64)
     spread = of.quantile(0.75) - of.quantile(0.25)
-    # The writers nearest to their arrivals; those that are early only if there are no others.
-    nearest = pd.DataFrame({"early": middle > 0, "far": -middle, "rows": of.size()}).sort_values(["early", "far"])
-    half = nearest.index[: 1 + int(np.searchsorted(nearest["rows"].cumsum().to_numpy(), len(frame) / 2))]
+    half = _nearest(of)
     both = spread + float(np.median(spread[half]))
     offset = middle - int(np.quantile(middle[half].to_numpy(), 0.5, method="inverted_cdf"))
     quarters = (offset / _QUARTER_MS).round()
@@ -328,6 +337,19 @@ def _usual_ms(gaps: Int64Array) -> int:
 
 
 def _slow_limit_ms(log: Log) -> int:
-    """What event time less arrival is below if the clock is behind, or the delay longer than those of others are."""
-    lower, middle = np.quantile(log.event - log.arrival, (0.25, 0.5), method="inverted_cdf").tolist()
+    """What event time less arrival is below if the clock is behind, or the delay longer than those of others are.
+
+    The others are the writers nearest to their arrivals that have half of the records.
+    """
+    ahead = log.event - log.arrival
+    nearest = _nearest(pd.Series(ahead).groupby(log.writer))
+    lower, middle = np.quantile(ahead[np.isin(log.writer, nearest)], (0.25, 0.5), method="inverted_cdf").tolist()
     return int(lower - _SPREADS * (middle - lower))
+
+
+def _nearest(of: Any) -> Any:
+    """The writers nearest to their arrivals that have half of the records; those that are early come last."""
+    # As a quantile of numpy, a median that is one of the values.
+    middle = of.quantile(0.5, interpolation="lower")
+    nearest = pd.DataFrame({"early": middle > 0, "far": -middle, "rows": of.size()}).sort_values(["early", "far"])
+    return nearest.index[: 1 + int(np.searchsorted(nearest["rows"].cumsum().to_numpy(), nearest["rows"].sum() / 2))]

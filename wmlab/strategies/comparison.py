@@ -10,7 +10,7 @@ A record below the X that it meets is late. What is lost of the late ones depend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import zip_longest
 from typing import Any, ClassVar, Final
@@ -23,13 +23,15 @@ import pyarrow.compute as pc
 from wmlab.core.answers import COLUMNS_HINT, Cell, TableAnswer, pandas_frame, text_table
 from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import ModelError
+from wmlab.core.facts import FactAnswer, Facts, Value, folded_facts
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
-from wmlab.core.words import counted, exactly, grouped, listed, rounded, shown
+from wmlab.core.words import counted, exactly, grouped, rounded, shown, wrapped
 from wmlab.strategies.clocks import wrong_times
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
-from wmlab.strategies.replay import Log, PathOfX, as_trace, before, difference, paths_of_x
+from wmlab.strategies.replay import Log, PathOfX, as_trace, before, difference, median, paths_of_x
+from wmlab.strategies.vocabulary import COMPARISON_HEADLINES, COMPARISON_LABELS, COMPARISON_NEXT
 from wmlab.strategies.windows import LogWindows, WindowOutcome, Windows, window_outcome, windows_of
 
 CONSECUTIVE: Final = 2_000
@@ -51,9 +53,9 @@ _LENGTHS: Final = frozenset(
 """Fields of strategies that are durations of event time, which is in ms in every log."""
 _HALF: Final = 0.5
 """The late share above which a strategy is of no use: it loses most records."""
+_STILL: Final = 3
+"""A watermark stands still if its median lag beyond that of the records is this part of the log: one third."""
 _OF_WINDOWS: Final = frozenset({"lost", "complete", "open", "never closed", "result after"})
-_NAMED: Final = 3
-"""Strategies ahead of the arrivals that a sentence names."""
 _SHOWN: Final = 4
 """Writers that a name of a strategy has room for."""
 
@@ -71,7 +73,8 @@ class Outcome:
 
     About windows, None without windows:
 
-    - `lost`, `lost_share`: the records that none of their windows accepts. `partly_lost`: those that only some of their
+    - `lost`, `lost_share`: the records that none of their windows accepts. `too_early`: those that are dropped since
+      they are too early, which are no part of `lost`. `partly_lost`: those that only some of their
       sliding windows accept. `updates`: further results of a window within the allowed lateness, or of a session that
       continues after its result, one for each record.
     - `windows`, `unclosed`: how many windows have a record, and how many of them X has not closed when the clock ends.
@@ -104,6 +107,7 @@ class Outcome:
     held_share: float
     stall_ms: int
     lost: int | None
+    too_early: int | None
     partly_lost: int | None
     updates: int | None
     windows: int | None
@@ -151,7 +155,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(TableAnswer[Outcome]):
+class Comparison(FactAnswer, TableAnswer[Outcome]):
     """One outcome for each strategy, in the order in which they were given; `until_ms` is when the clock ends."""
 
     trace: Trace
@@ -188,7 +192,7 @@ class Comparison(TableAnswer[Outcome]):
         + [(f"{kind}_ms", pa.int64()) for kind in ("lag_p50", "lag_p95", "lag_max", "gap_p50", "gap_p95")]
         + [(f"{kind}_share", pa.float64()) for kind in ("unsafe", "held")]
         + [("stall_ms", pa.int64()), ("lost", pa.int64()), ("lost_share", pa.float64())]
-        + [(name, pa.int64()) for name in ("partly_lost", "updates", "windows", "unclosed")]
+        + [(name, pa.int64()) for name in ("too_early", "partly_lost", "updates", "windows", "unclosed")]
         + [(f"complete_{kind}", pa.float64()) for kind in ("mean", "least", "share")]
         + [("open_max", pa.int64()), ("open_mean", pa.float64())]
         + [(name, pa.int64()) for name in ("result_p50_ms", "result_max_ms")]
@@ -209,53 +213,48 @@ class Comparison(TableAnswer[Outcome]):
         """The outcomes as dicts of numbers."""
         rows = [{name: getattr(outcome, name) for name in self.schema.names} for outcome in self.outcomes]
         windows = None if self.windows is None else asdict(self.windows)
-        return {"trace": self.trace.name, "windows": windows, "until_ms": self.until_ms, "outcomes": rows}
+        said = {"headline": self.headline, "facts": self.facts.to_dict()}
+        return said | {"trace": self.trace.name, "windows": windows, "until_ms": self.until_ms, "outcomes": rows}
 
     @property
-    def sentence(self) -> str:
-        """Which strategy loses the least, or has the fewest late records if no windows are known; which has the
-        smallest lag, and which are useless.
+    def facts(self) -> Facts:  # type: ignore[override]
+        """Which strategy misses the fewest records, and which lags least, of those that are of use.
 
-        Records with wrong times, which all these numbers include, come first. The smallest lag is sought among the
-        strategies that are not ahead of the arrivals, see `Outcome.ahead_ms`, and miss at most half of the records.
+        Of use is one that has a watermark which moves (`moves`), is not ahead of the arrivals (`Outcome.ahead_ms`), and
+        misses at most half of the records. The perfect watermark, which no engine can have, is left out.
         """
-        causal = [o for o in self.outcomes if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
-        over = f"{self._of_wrong_times()}Over {grouped(self.trace.rows)} records of {self.trace.name!r}"
-        over += f" in {self.windows}" if self.windows else ""
-        perfect_lag_ms = Log.of(self.trace).perfect_lag_ms
-        ahead = [o for o in causal if o.ahead_ms(perfect_lag_ms)]
-        usable = [o for o in causal if o not in ahead and o.missed_share <= _HALF]
-        least = min(
-            usable or causal or self.outcomes, key=lambda o: (o.missed, o.lag_p50_ms is None, o.lag_p50_ms or 0)
-        )
-        best = "loses the least" if self.windows else "has the fewest late records"
-        if not usable and causal:
-            text = f"{over}, no strategy is of use"
-            if least not in ahead:
-                text += f"; {least.name} {best}, {missed_text(least)} for {lag_text(least.lag_p50_ms or 0)}"
-        else:
-            first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
-            of = " of those that miss at most half" if len(usable) + len(ahead) < len(causal) else ""
-            cost = f"({missed_text(least)}, lag {_time(least.lag_p50_ms)})"
-            if first is least:
-                text = f"{over}, {least.name} {best} and is the least behind{of} {cost}"
-            else:
-                text = f"{over}, {least.name} {best} {cost}. {first.name} is the least behind{of} "
-                text += f"({missed_text(first)}, lag {_time(first.lag_p50_ms)})"
-        return f"{text}{ahead_text(ahead)}."
+        log, pairs = Log.of(self.trace), list(zip(self.outcomes, self.paths, strict=True))
+        perfect_lag_ms, wrong = log.perfect_lag_ms, wrong_times(self.trace).either
+        possible = [o for o in self.outcomes if type(o.strategy) is not PerfectWatermark]
+        known = [o for o in possible if o.lag_p50_ms is not None]
+        ahead = [o for o in known if o.ahead_ms(perfect_lag_ms)]
+        still = [o for o, path in pairs if o in known and not moves(log, path.x, o.lag_p50_ms)]
+        most = [o for o in known if o not in ahead and o.missed_share > _HALF]
+        facts: dict[str, Value] = {"log": self.trace.name, "records": self.trace.rows}
+        facts["windows"] = None if self.windows is None else str(self.windows)
+        if usable := [o for o in known if o not in (*ahead, *most, *still)]:
+            best = min(usable, key=lambda o: (o.missed, o.lag_p50_ms))
+            first = min(usable, key=lambda o: o.lag_p50_ms or 0)
+            facts |= {"misses least": best.name, "misses": best.missed_share, "its lag": best.lag_p50_ms}
+            if first is not best:
+                facts |= {"lags least": first.name, "it misses": first.missed_share, "the least lag": first.lag_p50_ms}
+        facts |= {
+            "misses most records": tuple(o.name for o in most),
+            "ahead": tuple(o.name for o in ahead),
+            "ahead by": tuple(o.ahead_ms(perfect_lag_ms) for o in ahead),
+            "stands still": tuple(o.name for o in still),
+            "without a watermark": tuple(o.name for o in possible if o not in known),
+        }
+        if count := int(wrong.sum()):
+            whose = pc.unique(self.trace.table["writer"].filter(pa.array(wrong))).to_pylist()
+            facts |= {"wrong times": count, "wrong times of": tuple(sorted(whose))}
+        return Facts(COMPARISON_LABELS, facts)
 
-    def _of_wrong_times(self) -> str:
-        """How many records have wrong times, and what to do about it, as a sentence; empty if none has."""
-        wrong = wrong_times(self.trace).either
-        count = int(wrong.sum())
-        if not count:
-            return ""
-        owners = sorted(pc.unique(self.trace.table["writer"].filter(pa.array(wrong))).to_pylist())
-        has, it = ("has a wrong time", "it") if count == 1 else ("have wrong times", "them")
-        return (
-            f"{counted(count, 'record')} of {listed(owners, most=_NAMED)} {has} and {'is' if count == 1 else 'are'} in "
-            f"all numbers here: wm.trace.profile(log) names {it}, and its without() is the log without {it}. "
-        )
+    @property
+    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What misses least, and what lags least or that times are wrong."""
+        chosen = map(self.facts.first_of, (COMPARISON_HEADLINES, COMPARISON_NEXT))
+        return tuple(template for template in chosen if template is not None)
 
     def late_rows(self) -> Any:
         """A data frame of the late records of each strategy, as `LATE_ROWS` has them.
@@ -273,9 +272,12 @@ class Comparison(TableAnswer[Outcome]):
             parts.append(pa.table([*columns, difference(met, log.event, late), lost], LATE_ROWS))
         return pandas_frame(pa.concat_tables(parts))
 
+    def _repr_html_(self) -> str:
+        return TableAnswer._repr_html_(self) + folded_facts(self.facts)
+
     def __repr__(self) -> str:
         rows = [self._heads(), *([str(cell) for cell in row] for row in self._rows())]
-        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(rows[0]))), COLUMNS_HINT])
+        return "\n".join([wrapped(self.sentence), *text_table(rows, right=range(1, len(rows[0]))), COLUMNS_HINT])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for o in self.outcomes:
@@ -295,8 +297,10 @@ def compare(
     gap_ms: int | str | None = None,
     allowed_lateness_ms: int | str = 0,
     until_ms: int | str | None = None,
+    early_ms: int | str | None = None,
     output_ms: int | str | None = None,
     tick_ms: int | str | None = None,
+    ends: bool = False,
 ) -> Comparison:
     """Run strategies over a log, each record at its arrival, and measure them in the same terms.
 
@@ -304,11 +308,13 @@ def compare(
 
     Windows of each key show what a strategy loses, completes and keeps open: `window_ms` long and tumbling, or sliding
     by `slide_ms`, or sessions with a gap of `gap_ms`. They accept records for `allowed_lateness_ms` after their first
-    result. Results are emitted when their window closes; with `output_ms`, the period of epochs, commits or emissions,
+    result; with `early_ms`, tumbling windows drop a record that is more than this after the end of the window that X is
+    in. Results are emitted when their window closes; with `output_ms`, the period of epochs, commits or emissions,
     at its next multiple on the wall clock.
 
     The wall clock ticks every `tick_ms`; by default 10,000 times over the log, never for 0. It ends with the last
     arrival, or at `until_ms`: a moment of the clock, or a text such as "20s" that counts from the first arrival.
+    With `ends` the input ends then, so that each window is closed.
     Durations are in ms, or texts. Raises `ModelError` for no strategies, for anything but strategies or a trace, for a
     length or period that is too small, for an end before the last arrival, and for times whose difference does not fit
     into 64 bits.
@@ -318,7 +324,7 @@ def compare(
         raise ModelError(
             f"strategies is {shown(strategies)}.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)]."
         )
-    windows = windows_of(window_ms, slide_ms, gap_ms, allowed_lateness_ms)
+    windows = windows_of(window_ms, slide_ms, gap_ms, allowed_lateness_ms, early_ms)
     tick_ms = None if tick_ms is None else the_duration(tick_ms, ModelError, name="tick_ms")
     require_argument("tick_ms", tick_ms, NotNegative | None)
     output_ms = None if output_ms is None else the_duration(output_ms, ModelError, name="output_ms")
@@ -328,9 +334,20 @@ def compare(
     end_ms = None if until_ms is None else the_moment(until_ms, ModelError, name="until_ms", start_ms=first_ms)
     log = Log.of(trace)
     of_log = None if windows is None else LogWindows.of(log, windows)
-    paths = paths_of_x(trace, chosen, tick_ms=tick_ms, until_ms=end_ms)
+    paths = paths_of_x(trace, chosen, tick_ms=tick_ms, until_ms=end_ms, ends=ends)
     outcomes = [outcome(strategy, log, path, of_log, output_ms) for strategy, path in zip(chosen, paths, strict=True)]
     return Comparison(trace, windows, last_ms if end_ms is None else end_ms, tuple(outcomes), tuple(paths))
+
+
+def moves(log: Log, x: Int64Array, lag_ms: int | None) -> bool:
+    """Whether X rises over the records of a log, and its median lag beyond their median delay is below a third of it.
+
+    Without their delay the rule would call each watermark of a short log of old events one that stands still.
+    """
+    if lag_ms is None or int(x.max()) <= int(x[0]):
+        return False
+    beyond_ms = lag_ms - max(0, median(difference(log.arrival, log.event)))
+    return _STILL * beyond_ms < int(log.arrival[-1] - log.arrival[0])
 
 
 def outcome(
@@ -419,22 +436,6 @@ def never_closed(outcome: Outcome) -> str:
     count, windows = outcome.unclosed or 0, outcome.windows or 0
     close = "closes" if count == 1 else "close"
     return f"{grouped(count)} of {counted(windows, 'window')} never {close}"
-
-
-def ahead_text(ahead: Sequence[Outcome]) -> str:
-    """Of strategies that are ahead of the arrivals by how much, as a part of a sentence; "" for none."""
-    parts = [
-        f"{o.name} is ahead of the arrivals by {rounded(-(o.lag_p50_ms or 0))} in the median, "
-        f"{missed_text(o)}{': not usable' if o.missed_share > _HALF else ''}"
-        for o in ahead[:_NAMED]
-    ]
-    more = [f"{len(ahead) - _NAMED} more are ahead of the arrivals"] if len(ahead) > _NAMED else []
-    return "".join(f"; {part}" for part in (*parts, *more))
-
-
-def lag_text(lag_ms: int) -> str:
-    """A median lag in words: "a median lag of 1.2 s", or "a median lag of −1.2 s, ahead of the arrivals"."""
-    return f"a median lag of {rounded(lag_ms)}{', ahead of the arrivals' if lag_ms < 0 else ''}"
 
 
 def _time(length_ms: int | None) -> str:

@@ -24,20 +24,21 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import pyarrow as pa
 
-from wmlab.core.answers import Answer, pandas_frame
+from wmlab.core.answers import pandas_frame
 from wmlab.core.arguments import the_duration
 from wmlab.core.errors import ModelError
+from wmlab.core.facts import FactAnswer, Facts, Value
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, exactly, grouped, rounded
 from wmlab.strategies.model.percentiles import within
 from wmlab.strategies.model.strategy import END, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import as_trace, before, difference, group
+from wmlab.strategies.vocabulary import IDLE_HEADLINES, IDLE_LABELS
 
 InputsBy = Literal["writer", "key"]
 _FEW: Final = 0.001
-"""The share of late records of which the sentence speaks."""
+"""The share of late records of a timeout that the facts have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -70,7 +71,7 @@ def _sum_beyond(ascending: Int64Array, timeout_ms: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
-class Idleness(Answer):
+class Idleness(FactAnswer):
     """The cost of each idle timeout: inputs that are wrongly declared idle, records that it makes late, and waiting.
 
     `silences_ms` has the times between two records of one input, ascending. `late_below_ms` has, ascending, for each
@@ -156,45 +157,24 @@ class Idleness(Answer):
         return pandas_frame(pa.table(list(self._columns(self.timeouts_ms)), self.schema))
 
     @property
-    def sentence(self) -> str:
-        """What a short timeout costs, and from which length on a timeout costs nothing."""
-        return f"{self._of_whom()}, {self._costs()}."
+    def facts(self) -> Facts:  # type: ignore[override]
+        """From which length on a timeout costs little, and nothing."""
+        late = {name: each.late_anyway for name, each in self.inputs.items()}
+        most = max(late, key=lambda name: late[name], default="")
+        facts: dict[str, Value] = {"log": self.name, "records": self.rows, "inputs": len(self.inputs) or None}
+        facts |= {"bound": self.bound_ms, "late anyway": self.late_anyway}
+        facts["most late anyway"] = most if len(late) > 1 and 2 * late[most] > self.late_anyway else None
+        if len(self.silences_ms):
+            none_ms = self.timeout_ms(0)
+            facts |= {"longest silence": int(self.silences_ms[-1]), "timeout for 0.1%": self.timeout_ms(_FEW)}
+            facts |= {"timeout for none": none_ms, "false idles": self.false_idles(none_ms)}
+            facts["longest hold"] = self.longest_hold_ms(none_ms)
+        return Facts(IDLE_LABELS, facts)
 
-    def _of_whom(self) -> str:
-        several = f" from {counted(len(self.inputs), self.by)}" if self.inputs else ""
-        return f"Of {counted(self.rows, 'record')} of {self.name!r}{several}"
-
-    def _costs(self) -> str:
-        if not len(self.silences_ms):
-            return f"no {self.by} has a second one, so no idle timeout can be told from another"
-        anyway = f". Without one, {grouped(self.late_anyway)} are late{self._whose('late_anyway')}"
-        anyway = anyway if self.late_anyway else ""
-        if not len(self.late_below_ms):
-            longest_ms = int(self.silences_ms[-1])
-            return (
-                f"no idle timeout makes any late, not even one below {exactly(longest_ms)}, the longest silence{anyway}"
-            )
-        few, none = self.timeout_ms(_FEW), self.timeout_ms(0)
-        if few == none:
-            return f"{self._timeout_in_words(none)}{anyway}"
-        return f"{self._timeout_in_words(few)}. A{self._timeout_in_words(none)[1:]}{anyway}"
-
-    def _whose(self, what: str) -> str:
-        """The input that most of some late records are of, if there is one: ", most of them of p1"."""
-        counts = {name: getattr(of_input, what) for name, of_input in self.inputs.items()}
-        name = max(counts, key=lambda name: counts[name], default="")
-        several = len(self.inputs) > 1 and 2 * counts[name] > sum(counts.values())
-        return f", most of them of {name}" if several else ""
-
-    def _timeout_in_words(self, timeout_ms: int) -> str:
-        return f"an idle timeout of {exactly(timeout_ms)} {self.does(timeout_ms)}"
-
-    def does(self, timeout_ms: int) -> str:
-        """The effect of a timeout on the log: the predicate of a sentence, "makes 3 late", and two more sentences."""
-        late, idles = self.late(timeout_ms), self.false_idles(timeout_ms)
-        often = f"A {self.by} that is declared idle comes back {counted(idles, 'time')}"
-        hold = f"A silent one holds the watermark for up to {rounded(self.longest_hold_ms(timeout_ms))}"
-        return f"makes {grouped(late) if late else 'none'} late. {often}. {hold}"
+    @property
+    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The timeout that makes no record late, if there are two records to tell one from another."""
+        return (self.facts.first_of(IDLE_HEADLINES) or "",)
 
 
 def idleness(

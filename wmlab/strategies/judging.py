@@ -15,21 +15,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from wmlab.core.times import Int64Array
-from wmlab.strategies.candidates import Candidate, median
-from wmlab.strategies.comparison import Outcome, outcome
+from wmlab.strategies.candidates import Candidate
+from wmlab.strategies.comparison import Outcome, moves, outcome
 from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
-from wmlab.strategies.replay import Log, difference, path_of_records
+from wmlab.strategies.replay import Log, difference, median, path_of_records
 from wmlab.strategies.windows import LogWindows
 
 BLOCKS: Final = 8
-STILL: Final = 3
-"""A watermark stands still if its median lag beyond that of the records is this part of the half: one third."""
 _STUDENT: Final = 2.365
 """The 97.5% quantile of Student's distribution with 7 degrees of freedom, for 8 blocks."""
 _NORMAL: Final = 1.96
 STEADY: Final = 2.0
-"""By how much the upper end of the interval of a late share may exceed the target."""
+"""How many times the target the upper end of the interval of a late share may be, without a doubt."""
 _WORSE: Final = 2.0
 """How many times the least loss the best guess may have."""
 _SIMPLER: Final = 0.05
@@ -50,8 +47,6 @@ class JudgedCandidate:
     lag_range: tuple[int, int]
     first_missed_share: float
     """The share of missed records of the tuning half."""
-    steady: bool
-    """Whether the share of missed records in the blocks is steady enough for the target."""
     moves: bool
     """Whether X rises on the unseen half, and its median lag beyond the delay of the records is below a third of it."""
 
@@ -80,7 +75,7 @@ class JudgedCandidate:
         return self.moves and self.unseen.missed_share <= target
 
 
-def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: LogWindows | None) -> JudgedCandidate:
+def judge(candidate: Candidate, log: Log, middle: int, windows: LogWindows | None) -> JudgedCandidate:
     """What a candidate does on the rows of a log from `middle` on, of which the windows are."""
     met, x = candidate.met, candidate.x
     half = log.of_rows(slice(middle, None))
@@ -99,17 +94,8 @@ def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: L
         missed_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
         lag_range=(floor(lag[0]), ceil(lag[1])),
         first_missed_share=float(missed[: max(1, middle)].mean()),
-        steady=blocks[1] <= STEADY * target,
-        moves=_moves(half, x[middle:], unseen.lag_p50_ms),
+        moves=moves(half, x[middle:], unseen.lag_p50_ms),
     )
-
-
-def _moves(half: Log, x: Int64Array, lag_ms: int | None) -> bool:
-    """Whether a watermark is one on a half of the log; see `JudgedCandidate.moves`."""
-    if lag_ms is None or int(x.max()) <= int(x[0]):
-        return False
-    beyond_ms = lag_ms - max(0, median(difference(half.arrival, half.event)))
-    return STILL * beyond_ms < int(half.arrival[-1] - half.arrival[0])
 
 
 def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:

@@ -17,13 +17,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from wmlab.core.answers import Answer, pandas_frame
+from wmlab.core.answers import pandas_frame
 from wmlab.core.errors import ModelError
+from wmlab.core.facts import FactAnswer, Facts, Value
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import exactly, grouped
 from wmlab.strategies.model.percentiles import within
 from wmlab.strategies.replay import as_trace, before, difference, group
+from wmlab.strategies.vocabulary import CURVE_HEADLINE, CURVE_LABELS
 from wmlab.strategies.windows import Windows, windows_of
 
 _DENSE: Final = 4
@@ -47,7 +48,7 @@ class Knee(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
-class LatenessCurve(Answer):
+class LatenessCurve(FactAnswer):
     """How many records are late for each bound B of X = m - B, and the latency that B costs.
 
     `lateness` has the distinct latenesses above 0 in ascending order, ms, and `above[i]` is the number of records that
@@ -127,18 +128,18 @@ class LatenessCurve(Answer):
         return pandas_frame(pa.table([bounds, self.late(bounds), self.late_share(bounds)], self.schema))
 
     @property
-    def sentence(self) -> str:
-        """The curve in one sentence."""
-        each = f" with a watermark for each {self.by}" if self.by else ""
-        late, missed = self.late(0), f"lost by {self.windows}" if self.windows else "late"
-        if not late:
-            order = "" if self.windows else f": {grouped(self.rows)} records are in order"
-            return f"No record of {self.name!r} is {missed} for any bound{each}{order}."
-        return (
-            f"Of {grouped(self.rows)} records of {self.name!r}{each}, {late / self.rows:.3%} are {missed} for B = 0, "
-            f"at most 1% for B = {exactly(self.bound_ms(0.01))}, "
-            f"at most 0.1% for B = {exactly(self.bound_ms(0.001))}, and none for B = {exactly(int(self.lateness[-1]))}."
-        )
+    def facts(self) -> Facts:  # type: ignore[override]
+        """Which bounds miss how many records."""
+        facts: dict[str, Value] = {"log": self.name, "records": self.rows, "by": self.by}
+        facts["windows"] = None if self.windows is None else str(self.windows)
+        bounds = {"bound for 1%": 0.01, "bound for 0.1%": 0.001, "bound for none": 0.0}
+        facts |= {"missed at 0": self.late(0) / self.rows} | {name: self.bound_ms(of) for name, of in bounds.items()}
+        return Facts(CURVE_LABELS, facts)
+
+    @property
+    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the bounds 0, for 1% and for none miss."""
+        return (CURVE_HEADLINE,)
 
 
 def lateness_curve(

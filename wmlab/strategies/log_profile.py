@@ -13,30 +13,29 @@ import pandas as pd
 from wmlab.core.answers import Cell, TableAnswer, terminal_width, text_table
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import TraceError
+from wmlab.core.facts import FactAnswer, Facts, Value, folded_facts
 from wmlab.core.traces import Trace, load, shipped_file
 from wmlab.core.words import (
-    clock_words,
     counted,
     grouped,
-    joined,
     listed,
     moment,
     rounded,
     unbroken,
     wrapped,
-    zone_once_in,
 )
 from wmlab.strategies.charts.writers import writers as chart_of_writers
 from wmlab.strategies.clocks import each_writer, key_is_id
-from wmlab.strategies.findings import Finding, LogFindings, findings_of, silence_text
+from wmlab.strategies.findings import Finding, LogFindings, findings_html, findings_of
 from wmlab.strategies.model.strategy import ShareBetween, require_argument
 from wmlab.strategies.replay import Log, as_trace
+from wmlab.strategies.vocabulary import PROFILE_HEADLINE, PROFILE_LABELS, PROFILE_NEXT
 
 _LISTED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Profile(TableAnswer[Any]):
+class Profile(FactAnswer, TableAnswer[Any]):
     """An overview of a log: a table of its writers, findings about bad rows, the calls to make next, and a chart.
 
     `log` is the trace, without the bad rows that `log.refused` lists. `findings` say what is wrong and in which
@@ -103,19 +102,28 @@ class Profile(TableAnswer[Any]):
         raise TraceError(f"no finding of {self.log.name!r} is {kind!r}.", remedy=f"Ask for one of its kinds: {kinds}.")
 
     @property
-    def sentence(self) -> str:
-        """What the log contains, and which writers have bad rows."""
-        log = self.log
-        first, last = (clock_words(end, clock_ms=log.span_ms[1]) for end in log.span_ms)
-        out_of_order = int(self.writers["out_of_order"].sum()) / log.rows
-        text = joined(
-            f"{log.name!r} has {counted(log.rows, 'record')} of {counted(len(self.writers), 'writer')}, which arrive "
-            f"from {first} to {last}; {out_of_order:.1%} of them are older than a record before them."
-        )
-        text += "" if self.knows_copies else f" {_NO_COPIES}"
-        if not self.findings:
-            return f"{text} Nothing in it is seen to be dirty."
-        return f"{text} It has {listed(list(dict.fromkeys(finding.kind for finding in self.findings)))}."
+    def facts(self) -> Facts:  # type: ignore[override]
+        """What the log has, and what is wrong with it."""
+        log, (first, last) = self.log, self.log.span_ms
+        facts: dict[str, Value] = {
+            "log": log.name,
+            "records": log.rows,
+            "bad rows": log.refused.num_rows,
+            "writers": len(self.writers),
+            "first arrival": first,
+            "last arrival": last,
+            "out of order": int(self.writers["out_of_order"].sum()) / log.rows,
+            "findings": tuple(dict.fromkeys(finding.kind.value for finding in self.findings)),
+            "copies are known": self.knows_copies,
+            "bound": self.bound_ms,
+            "ahead limit": self.ahead_ms,
+        }
+        return Facts(PROFILE_LABELS, facts, clock_ms=last)
+
+    @property
+    def templates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """How many records there are, and what is found in them."""
+        return PROFILE_HEADLINE, self.facts.first_of(PROFILE_NEXT) or ""
 
     @property
     def knows_copies(self) -> bool:
@@ -151,6 +159,8 @@ class Profile(TableAnswer[Any]):
     def to_dict(self) -> dict[str, Any]:
         """The findings, the writers and the calls as dicts and lists."""
         return {
+            "headline": self.headline,
+            "facts": self.facts.to_dict(),
             "trace": self.log.name,
             "bound_ms": self.bound_ms,
             "ahead_ms": self.ahead_ms,
@@ -173,22 +183,18 @@ class Profile(TableAnswer[Any]):
         rows = list(zip(*(columns[n] for n in known), strict=True))
         right = [place for place, n in enumerate(known) if n not in self.left]
         table = text_table(rows, right=right, width=terminal_width())
-        sentence, *findings = zone_once_in([self.sentence, *(f"- {finding}" for finding in self.findings)])
-        return "\n".join([wrapped(sentence), *table, *map(wrapped, findings), *more])
+        findings = (f"- {finding}" for finding in self.findings)
+        return "\n".join([wrapped(self.sentence), *table, *map(wrapped, findings), *more])
 
     def _repr_html_(self) -> str:
-        findings = "".join(
-            f"<li>{escape(unbroken(f'{finding.text} {finding.effect}'.strip()))} "
-            f"<i>{escape(unbroken(finding.remedy))}</i></li>"
-            for finding in self.findings
-        )
         calls = escape("\n".join(self.next_calls))
         # An answer of several entries writes the table; `super()` has no class to begin at in one with slots.
         table = TableAnswer._repr_html_(self)
-        return f"{table}<ul>{findings}</ul><p>Next:</p><pre><code>{calls}</code></pre>"
+        facts, findings = folded_facts(self.facts), findings_html(self.findings)
+        return f"{table}{facts}{findings}<p>Next:</p><pre><code>{calls}</code></pre>"
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        end_ms, knows_copies = self.log.span_ms[1], self.knows_copies
+        knows_copies = self.knows_copies
         for c in self.writers_listed[:_LISTED]:
             shares = (
                 f"{c.early_share:.1%}",
@@ -199,7 +205,7 @@ class Profile(TableAnswer[Any]):
                 *(c.writer, grouped(c.rows), self._span(c.first_event_time, c.last_event_time)),
                 *(self._span(c.first_arrival_ms, c.last_arrival_ms), grouped(c.wrong), *shares),
                 *(unbroken(rounded(int(ms))) for ms in (c.offset_ms, c.silent_ms)),
-                writer_summary(c, end_ms),
+                "; ".join(filter(None, (c.clock, "silent" if c.silences else ""))),
             )
         if len(self.writers) > _LISTED:
             yield f"and {grouped(len(self.writers) - _LISTED)} more", *[""] * (len(self.heads) - 1)
@@ -222,23 +228,11 @@ class Profile(TableAnswer[Any]):
         return day, clock.partition(".")[0]
 
 
-_NO_COPIES: Final = "Copies cannot be recognized: profile the source with all its columns, or name an id."
-
-
 def _plain(value: Any) -> Any:
     """A value of a data frame as one of JSON: numbers of Python, None where there is none."""
     if value is pd.NA:
         return None
     return value.item() if hasattr(value, "item") else value
-
-
-def writer_summary(clock: Any, end_ms: int) -> str:
-    """What is wrong with one writer, in a few words, with moments of UTC; empty if nothing is."""
-    faults = [
-        f"clock: {clock.clock}" if clock.clock else "",
-        f"silent for {silence_text(clock.silences, end_ms)}".replace(" UTC", "") if clock.silences else "",
-    ]
-    return "; ".join(fault for fault in faults if fault)
 
 
 def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **columns: Any) -> Profile:

@@ -22,7 +22,7 @@ from wmlab.core.log_files import is_frame
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace, load
 from wmlab.core.words import grouped, shown
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strategy, Tick, now_of, steps
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, now_of, steps
 
 XOfRecords = tuple[Int64Array, Int64Array]
 """The X that each record meets, and the X after it."""
@@ -133,6 +133,11 @@ def difference(left: Int64Array, right: Int64Array, chosen: NDArray[np.bool_] | 
     return distance
 
 
+def median(values: Int64Array) -> int:
+    """The lower one of the two values in the middle; 0 of none."""
+    return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
+
+
 def group(trace: Trace, column: str) -> tuple[NDArray[np.int32], list[str]]:
     """The group of each record by its writer or key, and the names of the groups."""
     if column not in ("writer", "key"):
@@ -204,15 +209,20 @@ def path_of_records(log: Log, met: Int64Array, x: Int64Array) -> PathOfX:
 
 
 def paths_of_x(
-    trace: Trace, strategies: Iterable[Strategy[Any]], *, tick_ms: int | None = None, until_ms: int | None = None
+    trace: Trace,
+    strategies: Iterable[Strategy[Any]],
+    *,
+    tick_ms: int | None = None,
+    until_ms: int | None = None,
+    ends: bool = False,
 ) -> list[PathOfX]:
-    """The X of each strategy over the log, and then until the clock ends at `until_ms`."""
-    items = list(inputs(trace, tick_ms, until_ms))
+    """The X of each strategy over the log, until the clock ends at `until_ms`; with `ends` so does the input."""
+    items = [*inputs(trace, tick_ms, until_ms), *([EndOfInput()] if ends else [])]
     end_ms = trace.span_ms[1] if until_ms is None else until_ms
     return [_path_of(strategy, items, end_ms) for strategy in strategies]
 
 
-def _path_of(strategy: Strategy[Any], items: Sequence[Input], end_ms: int) -> PathOfX:
+def _path_of(strategy: Strategy[Any], items: Sequence[Input | EndOfInput], end_ms: int) -> PathOfX:
     met, after, risen_ms, risen = array("q"), array("q"), array("q"), array("q")
     largest = x = UNKNOWN
     for item, (before, x, _) in zip(items, steps(strategy, items), strict=True):
@@ -222,7 +232,7 @@ def _path_of(strategy: Strategy[Any], items: Sequence[Input], end_ms: int) -> Pa
                 after.append(x)
             if x > largest:
                 risen.append(x)
-                risen_ms.append(now_of(item))
+                risen_ms.append(end_ms if isinstance(item, EndOfInput) else now_of(item))
                 largest = x
         except OverflowError:
             raise ModelError(

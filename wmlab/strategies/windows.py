@@ -25,7 +25,7 @@ from wmlab.core.arguments import the_duration
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.words import exactly, grouped
-from wmlab.strategies.model.strategy import END
+from wmlab.strategies.model.strategy import END, UNKNOWN
 from wmlab.strategies.replay import Log, PathOfX, difference
 
 _MOST_PAIRS: Final = 50_000_000
@@ -44,6 +44,8 @@ class Windows:
     gap_ms: int | None = None
     allowed_lateness_ms: int = 0
     """How long after its end a window still takes rows, in ms."""
+    early_ms: int | None = None
+    """How long after the end of the window that X is in the event time of a row may be, in ms; None: any."""
 
     def __str__(self) -> str:
         if self.gap_ms is not None:
@@ -52,7 +54,8 @@ class Windows:
             text = f"windows of {exactly(self.size_ms or 0)}"
             text += f" every {exactly(self.slide_ms)}" if self.slide_ms != self.size_ms and self.slide_ms else ""
         late_ms = self.allowed_lateness_ms
-        return f"{text} with an allowed lateness of {exactly(late_ms)}" if late_ms else text
+        text += f" with an allowed lateness of {exactly(late_ms)}" if late_ms else ""
+        return text if self.early_ms is None else f"{text}, no row {exactly(self.early_ms)} early"
 
     def deadlines(self, event: Int64Array) -> Int64Array:
         """The largest X at which some window accepts each record; for a session, that of the record alone."""
@@ -60,6 +63,15 @@ class Windows:
             return _later(event, self.gap_ms - 1 + self.allowed_lateness_ms)
         slide_ms = self.slide_ms or 1
         return _later(event, (self.size_ms or 0) - event % slide_ms - 1 + self.allowed_lateness_ms)
+
+    def too_early(self, event: Int64Array, met: Int64Array) -> NDArray[np.bool_]:
+        """Which records are dropped since they are too early for the X that they meet, where that is known."""
+        known = (met != UNKNOWN) & (met != END)
+        if self.early_ms is None or self.size_ms is None:
+            return np.zeros(len(event), bool)
+        met = np.where(known, met, 0)
+        early: NDArray[np.bool_] = known & (event > _later(met - met % self.size_ms, self.size_ms + self.early_ms))
+        return early
 
     def lost(self, log: Log, met: Int64Array) -> NDArray[np.bool_]:
         """Which records no window accepts, by the X that each of them meets."""
@@ -73,11 +85,12 @@ def windows_of(
     slide_ms: int | str | None = None,
     gap_ms: int | str | None = None,
     allowed_lateness_ms: int | str = 0,
+    early_ms: int | str | None = None,
 ) -> Windows | None:
     """The windows that a user asks for, with durations in ms or as text; None if no length is given.
 
-    Raises `ModelError` for a length below 1 ms, an allowed lateness below 0, a slide without or above a window, and a
-    gap as well as a window.
+    Raises `ModelError` for a length below 1 ms, an allowed lateness or `early_ms` below 0, a slide without or above a
+    window, a gap as well as a window, and `early_ms` without tumbling windows.
     """
     given = {"window_ms": window_ms, "slide_ms": slide_ms, "gap_ms": gap_ms}
     lengths = {name: _length(name, value, least=1) for name, value in given.items() if value is not None}
@@ -90,12 +103,17 @@ def windows_of(
             f"slide_ms is {slide}, with window_ms {size_ms}.",
             remedy="Give a window_ms, and a slide_ms of at most that.",
         )
+    soon_ms = None if early_ms is None else _length("early_ms", early_ms, least=0)
+    if soon_ms is not None and list(lengths) != ["window_ms"]:
+        raise ModelError(f"early_ms is {soon_ms}, without tumbling windows.", remedy="Give it with window_ms alone.")
     if not lengths:
         if late_ms:
             problem = f"allowed_lateness_ms is {late_ms}, and no window is given."
             raise ModelError(problem, remedy="Give window_ms or gap_ms.")
         return None
-    return Windows(size_ms=size_ms, slide_ms=slide or size_ms, gap_ms=gap, allowed_lateness_ms=late_ms)
+    return Windows(
+        size_ms=size_ms, slide_ms=slide or size_ms, gap_ms=gap, allowed_lateness_ms=late_ms, early_ms=soon_ms
+    )
 
 
 def _length(name: str, offered: object, *, least: int) -> int:
@@ -254,6 +272,7 @@ class WindowOutcome(NamedTuple):
     """What windows make of the X of a strategy, see `Outcome`."""
 
     lost: int
+    too_early: int
     partly_lost: int
     updates: int
     windows: int
@@ -277,7 +296,8 @@ def window_outcome(
     """
     rows, count, late_ms = len(path.met), len(of.ends), of.windows.allowed_lateness_ms
     ends, x = of.ends[of.of_record], path.met[of.record]
-    in_first, taken = x < ends, x < _later(ends, late_ms)
+    early = of.windows.too_early(log.event, path.met)
+    in_first, taken = (x < ends) & ~early[of.record], x < _later(ends, late_ms)
     if of.windows.gap_ms:
         run = _run_sessions(log, path.met, of.windows, of.of_record)
         lost, partly, updates, complete = run.lost, run.lost, run.updates, run.first_results / of.sizes
@@ -304,6 +324,7 @@ def window_outcome(
     delays = np.sort(difference(closed_ms, of.ends, is_closed & (opened < rows) & (of.ends != END)))
     return WindowOutcome(
         lost=int(lost.sum()),
+        too_early=int(early.sum()),
         partly_lost=int(partly.sum()),
         updates=updates,
         windows=count,

@@ -310,7 +310,7 @@ def test_a_wrong_unit_is_found(event: list[int], arrival: list[int], said: str) 
     assert said in " ".join(doubt.text for doubt in unit_doubts(log))
     assert "is unit= right?" in repr(log)
     found = [finding for finding in profile(log).findings if finding.kind == "unit"]
-    assert [finding.text for finding in found] == [doubt.text for doubt in unit_doubts(log)]
+    assert [finding.headline for finding in found] == [doubt.text for doubt in unit_doubts(log)]
     assert all("unit=" in finding.remedy or "format=" in finding.remedy for finding in found)
 
 

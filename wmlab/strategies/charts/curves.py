@@ -31,16 +31,18 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.charts.style import text_width
 from wmlab.core.errors import ChartError
+from wmlab.core.facts import Facts
 from wmlab.core.log_files import is_frame
 from wmlab.core.traces import Trace
-from wmlab.core.words import DAY_MS, counted, grouped, joined, listed, rounded, shown
+from wmlab.core.words import DAY_MS, counted, grouped, joined, rounded, shown
 from wmlab.strategies.charts.arrivals import CAP, Arrivals
-from wmlab.strategies.comparison import Comparison, Outcome, ahead_text, lag_text, missed_text, never_closed
+from wmlab.strategies.comparison import Comparison, Outcome, missed_text, never_closed
 from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, steps
 from wmlab.strategies.replay import Log, as_trace, difference, inputs
+from wmlab.strategies.vocabulary import CHART_LABELS, UNCERTAINTY_HEADLINE
 
 _LEVELS: Final = 400
 """The curve of all bounds is drawn to within the height of its axis by this: less than a pixel."""
@@ -89,7 +91,6 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
         least=(up.high - up.low) / _LEVELS,
     )
     names = _names(placed, others=[o for o in comparison if o not in placed])
-    sentence = _describe(comparison, placed, names, curve, edge)
     dots, points = _points(placed, names, across, top)
     numbers = _numbers(points, across.high - across.low, top)
     perfect = "perfect watermark" if _at_edge(across, edge) == edge else f"perfect watermark, beyond: {rounded(edge)}"
@@ -115,21 +116,25 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
         _beyond_lags(curve, across.high - curve.base_lag_ms, late),
         _at_the_edge(sum(_at_edge(across, lag) != lag for o in placed if (lag := o.lag_p50_ms) is not None)),
     )
-    return chart_of(sentence, data, title=title, note=note, across=across, panels=[panel])
+    return chart_of(
+        comparison.headline, data, facts=comparison.facts, title=title, note=note, across=across, panels=[panel]
+    )
 
 
 def _lags(curve: LatenessCurve, log: Log, lags: Sequence[int]) -> Axis:
     """The axis of lags over most of the curve, and over the lags that are not far from it."""
-    base, longest = curve.base_lag_ms, _FOREIGN * max(int(log.arrival[-1]) - int(log.arrival[0]), DAY_MS)
-    counts = curve.above - np.append(curve.above[1:], 0)
-    chosen = curve.lateness <= longest
-    late = np.repeat(curve.lateness[chosen], counts[chosen])
-    high = base + (shown_range([single(late.tolist())])[1] if len(late) else 0)
+    base, late = curve.base_lag_ms, curve.lateness[curve.lateness <= _longest_ms(log)]
+    high = base + (int(late[-1]) if len(late) else 0)
     # The curve counts more than a point: where most points are far from it, they are at the edge.
     axis = _durations("median lag", shown_range([single([base, high])], [single(lags)]), pad_percent=4)
     room = (axis.high - axis.low) // _EDGE
     left, right = min(lags) < axis.low, max(lags) > axis.high
     return replace(axis, low=axis.low - room * left, high=axis.high + room * right)
+
+
+def _longest_ms(log: Log) -> int:
+    """By how much a record of the log's own time may be late; what is later is of another time."""
+    return _FOREIGN * max(int(log.arrival[-1]) - int(log.arrival[0]), DAY_MS)
 
 
 def _points(
@@ -201,11 +206,15 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     ideal = _behind(log.arrival, log.ends)
     panels: list[Panel] = []
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist()}
+    data |= {name: _behind(log.arrival, path.x) for name, path in zip(names, comparison.paths, strict=True)}
+    lates = [_late(log, path.met, time) for path in comparison.paths]
+    # Panels that are compared have one axis, and no late record of the log's own time is beyond it.
+    delays = [delay for late in lates for delay in late.delays if delay <= _longest_ms(log)]
+    shown_lags = shown_range([single(data[name]) for name in names], [single(ideal)])
+    up = _durations("lag", [*shown_lags, *delays])
     thinned = 0
-    for name, outcome, path in zip(names, comparison, comparison.paths, strict=True):
-        behind = _behind(log.arrival, path.x)
-        late = _late(log, path.met, time)
-        up = _behind_axis("lag", [*behind, *late.delays], ideal)
+    for name, outcome, late in zip(names, comparison, lates, strict=True):
+        behind = data[name]
         drawn_rows = time.thin(log, [behind, ideal])
         thinned = max(thinned, drawn_rows.left_out)
         at, (lagging, perfect) = drawn_rows.arrivals(log), (drawn_rows.of(values) for values in (behind, ideal))
@@ -217,14 +226,11 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         windows = f"{name}: {never_closed(outcome)}" if outcome.windows else name
         heading = [part for part in (windows, late.sampled) if part]
         panels.append(Panel(up=up, layers=curves, height=170, title=heading))
-        data[name] = behind
-    parts = [
-        f"{name} has {missed_text(o)} for {'an unknown median lag' if o.lag_p50_ms is None else lag_text(o.lag_p50_ms)}"
-        for name, o in zip(names, comparison, strict=True)
-    ]
     title = title or f"Which records of {trace.name} come too late?"
     note = joined(_of_curves(thinned, log), time.beyond)
-    return chart_of(f"{listed(parts)}.", data, title=title, note=note, across=time.axis, panels=panels)
+    return chart_of(
+        comparison.headline, data, facts=comparison.facts, title=title, note=note, across=time.axis, panels=panels
+    )
 
 
 def uncertainty(trace: Trace, strategy: PravegaWatermark | None = None, *, title: str | None = None) -> Chart:
@@ -278,16 +284,21 @@ def uncertainty(trace: Trace, strategy: PravegaWatermark | None = None, *, title
     distance = Steps(name="uncertainty", role="third", xs=at, ys=width)
     below = Panel(up=width_axis, layers=[distance], height=130)
     widths = [length for length in apart if length is not None]
-    sentence = (
-        f"The bounds are {rounded(median_low(widths))} apart in the median and {rounded(max(widths))} at most; the "
-        f"perfect watermark lies between them at {sum(inside) / max(1, len(inside)):.1%} of the instants, and "
-        f"{len(late.rows) / trace.rows:.3%} of the records are late for the lower one."
+    facts = Facts(
+        CHART_LABELS,
+        {
+            "apart": median_low(widths),
+            "apart at most": max(widths),
+            "perfect between": sum(inside) / max(1, len(inside)),
+            "late for the lower": len(late.rows) / trace.rows,
+        },
     )
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}
     data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late.rows}
     title = title or f"How sure is Pravega of the time in {trace.name}?"
     note = joined(late.sampled, _of_curves(drawn_rows.left_out, log), time.beyond)
-    return chart_of(sentence, data, title=title, note=note, across=time.axis, panels=[behind, below])
+    sentence = facts.fill(UNCERTAINTY_HEADLINE)
+    return chart_of(sentence, data, facts=facts, title=title, note=note, across=time.axis, panels=[behind, below])
 
 
 def _require_comparison(comparison: object) -> None:
@@ -393,21 +404,3 @@ def _names(outcomes: Sequence[Outcome], *, short: bool = True, others: Sequence[
     of_class = [type(o.strategy).__name__ for o in outcomes]
     names = [name if short and classes[name] == 1 else o.name for name, o in zip(of_class, outcomes, strict=True)]
     return [f"{name} ({names[:n].count(name) + 1})" if names.count(name) > 1 else name for n, name in enumerate(names)]
-
-
-def _describe(
-    comparison: Comparison, placed: Sequence[Outcome], names: Sequence[str], curve: LatenessCurve, edge: int
-) -> str:
-    trace, lag_ms = comparison.trace, curve.lag_ms(curve.bound_ms(0.01))
-    ahead = [o for o in placed if o.ahead_ms(edge)]
-    best = [
-        name
-        for name, o in zip(names, placed, strict=True)
-        if o not in ahead and (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.missed < curve.late(more)
-    ]
-    who = f"{listed(best, most=3)} {'loses' if len(best) == 1 else 'lose'}" if best else "No strategy loses"
-    return (
-        f"A constant bound has 99% of the records of {trace.name} for {lag_text(lag_ms)}; the perfect watermark has "
-        f"all for {rounded(edge)}. {who} less than the constant bound with the same lag"
-        f"{ahead_text(ahead)}."
-    )

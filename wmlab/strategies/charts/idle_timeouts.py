@@ -70,7 +70,8 @@ def idleness(answer: Idleness, *, title: str | None = None) -> Chart:
     count = len(table) - 1
     note = drawn_words((len(drawn), count, "timeouts"))
     title = title or f"Which idle timeout should {answer.name} have?"
-    return chart_of(answer.sentence, data, title=title, note=note, across=across, panels=[losses, waiting])
+    head, panels = answer.headline, [losses, waiting]
+    return chart_of(head, data, facts=answer.facts, title=title, note=note, across=across, panels=panels)
 
 
 def _drawn(timeouts: Sequence[int]) -> list[int]:

@@ -6,23 +6,22 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from wmlab.core.charts.chart import Chart, chart_of, columns, drawn_words, share_of
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Shape, lanes
+from wmlab.core.facts import Facts, Value
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, joined, listed, moment, rounded
+from wmlab.core.words import grouped, joined, moment, rounded
 from wmlab.strategies.charts.arrivals import Arrivals
 from wmlab.strategies.clocks import copies, each_writer, writer_clocks, wrong_times
-from wmlab.strategies.findings import longest_ms
+from wmlab.strategies.findings import owners
 from wmlab.strategies.replay import Log, as_trace, group
+from wmlab.strategies.vocabulary import CHART_LABELS, WRITERS_HEADLINES
 
 _MOST: Final = 20
 """Writers that have room."""
 _MARKS: Final = 60
 """Marks of one kind that are drawn at most of one writer."""
-_NAMED: Final = 3
 _LOOKS: Final[tuple[tuple[str, str, Shape], ...]] = (
     ("wrong time", "alarm", "cross"),
     ("early", "upper", "triangle"),
@@ -59,7 +58,8 @@ def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> C
         ),
         *(dots for dots, _ in marked),
     ]
-    sentence = _sentence(trace, clocks, flags)
+    facts = _facts(trace, clocks, flags)
+    sentence = facts.fill(facts.first_of(WRITERS_HEADLINES) or "")
     marks = [
         f"Marked are {grouped(len(dots.xs))} of {grouped(count)} records of the kind {noun!r}."
         for (dots, count), (noun, _, _) in zip(marked, _LOOKS, strict=True)
@@ -71,7 +71,13 @@ def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> C
     names = [clock.writer for clock in drawn]
     data: dict[str, list[Any]] = columns(spans, "writer", "silent_from_ms", "silent_to_ms", "until_the_end")
     return chart_of(
-        sentence, data | _dirty_rows(flags), title=title, note=note, across=time.axis, panels=[lanes(names, layers)]
+        sentence,
+        data | _dirty_rows(flags),
+        facts=facts,
+        title=title,
+        note=note,
+        across=time.axis,
+        panels=[lanes(names, layers)],
     )
 
 
@@ -124,28 +130,11 @@ def _dirty_rows(flags: Sequence[Any]) -> dict[str, list[Any]]:
     }
 
 
-def _sentence(trace: Trace, clocks: Sequence[Any], flags: Sequence[Any]) -> str:
+def _facts(trace: Trace, clocks: Sequence[Any], flags: Sequence[Any]) -> Facts:
     """How much the writers send, and of whom the dirty records are."""
-    first, last = trace.span_ms
-    over = f"{counted(len(clocks), 'writer')} of {trace.name} {'sends' if len(clocks) == 1 else 'send'} "
-    over += f"{counted(trace.rows, 'record')} in {rounded(last - first)}"
-    parts = [_kind_text(trace, bad, verbs) for bad, verbs in zip(flags, _VERBS, strict=True) if bad.any()]
-    silent = sorted((clock for clock in clocks if clock.silences), key=lambda clock: -longest_ms(clock.silences))
-    if silent:
-        of = listed([f"{clock.writer} ({rounded(longest_ms(clock.silences))})" for clock in silent], most=_NAMED)
-        parts.append(f"silent {'is' if len(silent) == 1 else 'are'} {of}")
-    return f"{over}; {'; '.join(parts)}." if parts else f"{over}; nothing is seen to be wrong."
-
-
-_VERBS: Final = (
-    ("has a wrong time", "have a wrong time"),
-    ("arrives before it happens", "arrive before they happen"),
-    ("repeats an earlier one", "repeat an earlier one"),
-)
-"""What is said of one record, and of several, of each kind that is marked."""
-
-
-def _kind_text(trace: Trace, bad: Any, verbs: tuple[str, str]) -> str:
-    owners = sorted(pc.unique(trace.table["writer"].filter(pa.array(bad))).to_pylist())
-    count = int(bad.sum())
-    return f"{counted(count, 'record')} of {listed(owners, most=_NAMED)} {verbs[count > 1]}"
+    silent = sorted(clock.writer for clock in clocks if clock.silences)
+    facts: dict[str, Value] = {"writers": len(clocks), "records": trace.rows, "silent": tuple(silent)}
+    for (noun, _, _), bad in zip(_LOOKS, flags, strict=True):
+        if bad.any():
+            facts[noun], facts[f"{noun} of"] = int(bad.sum()), tuple(sorted(owners(trace, bad)))
+    return Facts(CHART_LABELS, facts)
