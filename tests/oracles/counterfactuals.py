@@ -1,7 +1,16 @@
 """Runs without what befell one of the parties: if a bound is higher there, and in no other such run, it held the bound.
 
-Only faults are left out. A writer that is slow by itself, without whom each later bound is higher, is no fault. Once a
-bound has moved after the end of a fault, what remains of it is only that all cycles run at other times.
+The population is every drawn moment, of the log and of the first group, for which these hold:
+
+    a party has faults      acts of the script that keep a party from doing something, as `_STOPS` lists them; those of
+                            one party are left out together, and nothing else is
+    the bound is higher     by 3 s or more at that moment in the run without them, and known in both runs
+    nobody else             in the run without the faults of any other party it is not
+    the fault matters yet   the bound has not moved since the last of these faults was over; once it has, what remains
+                            of a fault is only that all cycles run at other times
+
+A writer that is slow by itself, without whom each later bound is higher, is no fault. The party is named if any fact of
+the answer at that moment has its name; which facts those may be, the other tests say.
 """
 
 from __future__ import annotations
@@ -22,9 +31,12 @@ _STOPS: Final = (
     "silence_writer",
     "shut_down_writer",
     "mark_idle",
+    "slow_transaction",
+    "abort_transaction",
     "crash_controller",
     "pause_controller",
     "remove_controller",
+    "expire_session",
     "lose_bucket_owner",
     "lose_marks_segment",
     "store_unavailable",
@@ -32,8 +44,11 @@ _STOPS: Final = (
     "crash_reader",
     "pause_reader",
     "remove_reader",
+    "release_segment",
 )
 """Acts that keep a party from doing something."""
+_LASTS: Final = ("for_ms", "restart_after_ms", "notice_after_ms", "hold_ms", "keep_free_ms")
+"""For how long they do; without any of these for good."""
 
 
 def without_each(scenario: Scenario) -> Iterator[tuple[tuple[str, ...], Scenario]]:
@@ -83,8 +98,8 @@ def the_only_one(
 
 def _end_ms(act: Any) -> float:
     """When a fault is over; infinite if it never is."""
-    length_ms = getattr(act, "for_ms", getattr(act, "restart_after_ms", None))
-    return float("inf") if length_ms is None else act.at_ms + length_ms
+    lengths_ms = (getattr(act, name, None) for name in _LASTS)
+    return next((float(act.at_ms + length_ms) for length_ms in lengths_ms if length_ms is not None), float("inf"))
 
 
 def _bound(oracle: Oracle, group: str | None, at_ms: int) -> tuple[int | None, int | None]:

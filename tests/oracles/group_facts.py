@@ -105,8 +105,10 @@ class Group:
     def following(self, at_ms: int) -> Row | None:
         """The oldest watermark that the position has not passed."""
         reading, marks = self.at(at_ms), self.run.watermarks(self.stream, at_ms)
-        seq = 0 if reading is None or reading.passed is None else reading.passed + 1
-        return marks[seq] if seq < len(marks) else None
+        seq = 0 if reading is None else _place(reading.passed) + 1
+        if seq >= len(marks):
+            return None
+        return marks[reading.ahead[0] if reading is not None and reading.ahead else seq]
 
     def unpassed(self, at_ms: int) -> list[int]:
         """The segments of the position before the next cut, ascending."""
@@ -178,7 +180,7 @@ class Group:
         """Who holds the bound at the position."""
         cause, reading = self.cause(at_ms), self.at(at_ms)
         if cause == "reader":
-            return self.away(at_ms) or self.without_time(at_ms)
+            return self.without_time(at_ms) if self.map_steps else self.away(at_ms)
         if cause not in ("assignment", "unread", "publication") or reading is None:
             return []
         named = "read before by" if cause == "assignment" else "read by"
@@ -383,6 +385,10 @@ def first_of_row(rows: list[Row]) -> int | None:
     return first
 
 
+def _place(passed: int | None) -> int:
+    return -1 if passed is None else passed
+
+
 def upper_facts(run: Run, stream: str, at_ms: int, group: Group | None, reader: str | None) -> Iterator[Fact]:
     """The upper bound in the log, at the position of a group, or seen by a reader, and who had noted it."""
     marks = run.watermarks(stream, at_ms)
@@ -394,7 +400,12 @@ def upper_facts(run: Run, stream: str, at_ms: int, group: Group | None, reader: 
         mark = marks[rows[-1]["upper_seq"]] if rows and rows[-1]["upper_seq"] is not None else None
     else:
         reading = group.at(at_ms)
-        mark = marks[reading.ahead[-1]] if reading is not None and reading.ahead else None
+        # Beyond an end of known time there is no upper bound.
+        if reading is not None and reading.ahead:
+            newer = [
+                seq for seq in (reading.passed, *reading.ahead) if seq is not None and seq >= _place(reading.passed)
+            ]
+            mark = marks[reading.ahead[-1]] if all(marks[seq]["writers"] for seq in newer) else None
     yield "upper bound", None if mark is None else mark["upper"]
     yield "newest watermark", run.lower(stream, at_ms)
     if mark is not None:

@@ -37,7 +37,7 @@ def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
     if run.incident(stream, "delete", at_ms) is not None:
         return "deleted"
     if not record:
-        return "no writer left" if run.watermarks(stream, at_ms) else "no mark"
+        return "no writer left" if run.accepted(stream, at_ms) else "no mark"
     if cycle is None:
         return "first cycle"
     due_ms = next_cycle(run, stream, at_ms)
@@ -218,7 +218,7 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         yield "noted at", tuple(record[name]["noted_ms"] for name in holders)
         lower = run.watermarks(stream, at_ms)[-1]["lower"]
         others = [row["time"] for name, row in record.items() if name not in holders]
-        yield "others ahead by", min(others) - lower if others else None
+        yield "others ahead by", min(others) - lower if others and min(others) > lower else None
         yield "event arrives", tuple(arrives(run, stream, name, record[name], at_ms) for name in holders)
         ahead = [run.clock_ahead_ms(name, at_ms) for name in holders]
         yield "clock behind by", tuple(-each if each < 0 else None for each in ahead)

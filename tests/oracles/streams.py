@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tests.oracles.group_facts import Group, Reader, upper_facts
 from tests.oracles.log_facts import Fact, cause_of_log, log_facts
@@ -18,6 +18,8 @@ from wmlab.streams.api import Scenario
 
 Values = dict[str, Any]
 ABSENT = "absent"
+Bound = Literal["lower", "upper"]
+BOUNDS: tuple[Bound, ...] = ("lower", "upper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Curve:
     stream: str
     group: str | None = None
     reader: str | None = None
-    bound: str = "lower"
+    bound: Bound = "lower"
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -57,7 +59,7 @@ class Oracle:
             groups = sorted({row["group"] for row in rows})
             windows = self.run.all_rows("windows", stream)
             readers = sorted({(row["group"], row["reader"]) for row in windows})
-            for bound in ("lower", "upper"):
+            for bound in BOUNDS:
                 found.append(Curve(stream, bound=bound))
                 found += [Curve(stream, group, bound=bound) for group in groups]
                 found += [Curve(stream, group, reader, bound) for group, reader in readers]

@@ -204,7 +204,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
     (
         "a store that is back",
         emitted(
-            cycle(12_000, None, cause="cycle failed", reason="cycle failed: marks segment"),
+            cycle(12_000, None, cause="cycle failed", reason="cycle failed: no such marks segment"),
             writer_marks=[mark("w1", 4_000, 11_200)],
             incidents=[
                 fault("lose", "marks segment", 11_900, subject="marks segment", until_ms=12_300),

@@ -114,10 +114,10 @@ class Cause:
     @property
     def holders(self) -> tuple[Party, ...]:
         """The parties that hold the curve: writers with the smallest times first, readers, a controller, a store."""
-        if self.kind in OF_WRITERS:
-            return tuple(sorted(self.parties, key=lambda party: (party.time or 0, party.name)))
         is_held = self.kind in (*NOT_OF_WRITERS, CauseKind.READER)
-        return tuple(party for party in self.parties if is_held and party.subject != "writer")
+        return tuple(
+            party for party in self.parties if self.kind in OF_WRITERS or (is_held and party.subject != "writer")
+        )
 
     @property
     def who(self) -> tuple[str, ...]:
@@ -151,7 +151,8 @@ def cause_of_log(state: RunState) -> Cause:
     """What holds the lower bound of the log at the moment of the state."""
     kind = _kind_of_log(state)
     blocking = next_cycle_blocked_by(state)
-    behind = sorted(name for name in state.on_record if not state.is_beyond(name))
+    behind = [name for name in state.on_record if not state.is_beyond(name)]
+    behind.sort(key=lambda name: (state.on_record[name].time, name))
     writers = [name for name in behind if kind is not CauseKind.LAGGING or name in (state.cycle or {})["lagging"]]
     parties = tuple(_writer(state, name, kind) for name in writers) if kind in (*OF_WRITERS, *NOT_OF_WRITERS) else ()
     if kind is CauseKind.CONTROLLER and blocking is not None:
@@ -160,6 +161,7 @@ def cause_of_log(state: RunState) -> Cause:
     if kind is CauseKind.STORE and state.cycle_fault is not None:
         parties = (_store(state, state.cycle_fault), *parties)
     others = [noted.time for name, noted in state.on_record.items() if kind not in OF_WRITERS or name not in writers]
+    ahead = [time - state.lower for time in others if state.lower is not None]
     cycle, bound = state.cycle, state.bound
     due_ms = due_ms_of(state)
     return Cause(
@@ -169,9 +171,7 @@ def cause_of_log(state: RunState) -> Cause:
         since_ms=None if bound is None else int(bound["emitted_ms"]),
         set_by=_set_by(state, state.lower),
         parties=parties,
-        others_ahead_ms=(
-            max(0, min(others) - state.lower) if kind in OF_WRITERS and others and state.lower is not None else None
-        ),
+        others_ahead_ms=min(ahead) if kind in OF_WRITERS and ahead and min(ahead) > 0 else None,
         earliest_ms=_earliest_ms(state, kind, parties, blocking, due_ms),
         at_least=min(others) if kind is CauseKind.PERIOD and blocking is None and others else None,
         next_cycle_ms=due_ms,
@@ -185,11 +185,12 @@ def cause_of_log(state: RunState) -> Cause:
 
 
 def _kind_of_log(state: RunState) -> CauseKind:
-    cycle, bound = state.cycle, state.bound
+    cycle = state.cycle
     if state.deleted_ms is not None:
         return CauseKind.DELETED
     if not state.on_record:
-        return CauseKind.NO_MARK if bound is None else CauseKind.NO_WRITER_LEFT
+        has_been = any(note.accepted for notes in state.notes.values() for note in notes)
+        return CauseKind.NO_WRITER_LEFT if has_been else CauseKind.NO_MARK
     if cycle is None:
         return CauseKind.FIRST_CYCLE
     if is_overdue(state):
@@ -197,15 +198,11 @@ def _kind_of_log(state: RunState) -> CauseKind:
     behind = {name for name in state.on_record if not state.is_beyond(name)}
     if cycle["lagging"]:
         return CauseKind.LAGGING if behind & set(cycle["lagging"]) else CauseKind.PERIOD
-    is_appended = bound is not None and bound["emitted_ms"] >= cycle["at_ms"]
-    # Between the beginning of a cycle and the append of its watermark nothing has failed yet.
-    has_emitted = cycle["outcome"] == "emitted" and (is_appended or state.cycle_fault is None)
-    if has_emitted or cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
+    if cycle["outcome"] == "emitted" or cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
         return CauseKind.SLOWEST if behind else CauseKind.PERIOD
     if cycle["cause"] == HeldBy.EXPECTED:
         return CauseKind.EXPECTED
-    has_failed = cycle["cause"] in (None, HeldBy.FAILED, HeldBy.EMITTED)
-    return CauseKind.STORE if has_failed and state.cycle_fault is not None else CauseKind.CYCLE_FAILED
+    return CauseKind.CYCLE_FAILED if state.cycle_fault is None else CauseKind.STORE
 
 
 def is_overdue(state: RunState) -> bool:
@@ -417,8 +414,8 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     if store is not None:
         party = Party(name=MARKS_SEGMENT, subject="store", fault=store)
         return replace(cause, kind=CauseKind.STORE, parties=(party,), earliest_ms=store.until_ms)
-    has_looked = group.since_ms is not None and seen.looked_ms > group.since_ms
-    kind = CauseKind.OTHER_POSITION if has_looked else CauseKind.NEXT_LOOK
+    is_to_look = group.since_ms is not None and seen.looked_ms <= group.since_ms
+    kind = CauseKind.NEXT_LOOK if is_to_look else CauseKind.OTHER_POSITION
     return replace(cause, kind=kind, parties=(Party(name=reader, subject="reader"),))
 
 

@@ -222,7 +222,7 @@ class Curves:
     def _clock_ms(self, writer: str, at_ms: int) -> int:
         """By how much the clock of a writer is ahead (negative: behind), as its scenario has it."""
         scenario = self._scenario
-        part = next((part for part in scenario.writers if writer in (part.name, part.id)), None) if scenario else None
+        part = next(iter(self.written.parts.get(writer, ())), None)
         if scenario is None or part is None:
             return 0
         return LocalClock.of(scenario, part.name, part.clock).ahead_ms(at_ms)
@@ -307,7 +307,10 @@ class _Group:
             before = GroupState(name=self._name, lower=None, since_ms=None, newest=newest, has_next=has_next)
             return replace(before, has_started=False)
         known = self._followed[index]
-        following = known.tracker.pending[0][1] if known.tracker.pending else None
+        made = sum(row["emitted_ms"] <= at_ms for row in self._watermarks)
+        # Where the last watermark was passed at once, older ones may still wait.
+        waiting = () if known.tracker.passed_seq == made - 1 else known.tracker.pending
+        following = waiting[0][1] if waiting else None
         behind = () if following is None else self._behind(known, following, at_ms)
         since = self._since_ms[index]
         state = GroupState(

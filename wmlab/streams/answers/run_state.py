@@ -18,7 +18,7 @@ from wmlab.core.invariants import TableRow
 from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of
 from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.model.cycle import HeldBy
-from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE, SERVICES
+from wmlab.streams.scenario.parts import SERVICES
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
 _BEGINS: Final[Mapping[tuple[Subject, str], State]] = {
@@ -91,7 +91,8 @@ class ActiveFaults:
         subject, kind, party = row["subject"], str(row["kind"]), str(row["target"])
         begun, ended = _BEGINS.get((subject, kind)), _ENDS.get((subject, kind), ())
         if subject == "network":
-            for one, other in _both_ways(self._partitions.pop(party, (0, None, ()))[2]):
+            sides = self._partitions.pop(party, (0, None, ()))[2]
+            for one, other in zip(sides, sides[::-1], strict=True):
                 if set(other) & set(SERVICES):
                     self._ended_ms |= dict.fromkeys(one, row["at_ms"])
             if begun is not None:
@@ -102,7 +103,7 @@ class ActiveFaults:
             self._ended_ms[party] = row["at_ms"]
         for over in (*ended, *(_WITH_THE_PROCESS if begun is State.DOWN else ())):
             of_party.pop(over, None)
-        if begun is not None:
+        if begun is not None and (begun not in of_party or begun is State.SESSION_LOST):
             of_party[begun] = Fault(kind=begun, party=party, since_ms=row["at_ms"], until_ms=row.get("until_ms"))
 
     def heard(self, writer: str) -> None:
@@ -123,6 +124,11 @@ class ActiveFaults:
         ]
         return min(faults, key=lambda fault: list(State).index(fault.kind), default=None)
 
+    def apart(self, party: str, node: str) -> Fault | None:
+        """The first partition that lasts between a party and a node; None: there is none."""
+        partitions = (fault for fault in self._partitions_of(party) if node in fault.apart_from)
+        return next(partitions, None)
+
     def of_marks_segment(self, *, at_ms: int) -> Fault | None:
         """Why nobody can read or write the marks segment at `at_ms`; None: it is there."""
         unavailable = self.of("store", MARKS_SEGMENT, at_ms=at_ms)
@@ -141,21 +147,17 @@ class ActiveFaults:
             is_noticed = fault.kind is State.SESSION_LOST and fault.until_ms is not None and fault.until_ms <= at_ms
             if not is_noticed:
                 yield fault
+        yield from self._partitions_of(party)
+
+    def _partitions_of(self, party: str) -> Iterator[Fault]:
         for since_ms, until_ms, sides in self._partitions.values():
-            for side, other in _both_ways(sides):
+            for side, other in zip(sides, sides[::-1], strict=True):
                 if party in side:
                     yield Fault(kind=State.CUT_OFF, party=party, since_ms=since_ms, until_ms=until_ms, apart_from=other)
 
 
-def _both_ways(sides: tuple[tuple[str, ...], ...]) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """Each side of a partition with the other one; none of what separates nobody."""
-    return (sides, sides[::-1]) if len(sides) == 2 else ()
-
-
 MARKS_SEGMENT: Final = "marks segment"
 """Where readers learn of watermarks, as incidents call it."""
-_STORES: Final = ("writer marks", "segment metadata", MARKS_SEGMENT)
-"""What a cycle reads and writes, as incidents call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,14 +316,11 @@ class RunState:
         """What keeps the controller of the last cycle from its stores now."""
         if self.cycle is None:
             return None
-        fault = self.faults.of("store", *_STORES, at_ms=self.at_ms) or self.faults.of_marks_segment(at_ms=self.at_ms)
-        if fault is not None:
-            return fault
-        stores = (METADATA_STORE, SEGMENT_STORE)
-        # Of two partitions the one counts that the row of the cycle names.
-        nodes = [store for store in stores if store.replace("-", " ") in self.cycle["reason"]] or stores
-        fault = self.faults.of("controller", str(self.cycle["controller"]), at_ms=self.at_ms, needs=nodes)
-        return fault if fault is not None and fault.apart_from else None
+        named = str(self.cycle["reason"]).removeprefix("cycle failed: ").removesuffix(" unavailable")
+        if named == "no such marks segment":
+            return self.faults.of("marks segment", MARKS_SEGMENT, at_ms=self.at_ms)
+        apart = self.faults.apart(str(self.cycle["controller"]), named.replace(" ", "-"))
+        return self.faults.of("store", named, at_ms=self.at_ms) or apart
 
     def _watermark(self, row: TableRow) -> None:
         self.bound = row

@@ -80,7 +80,7 @@ class CauseKind(StrEnum):
 
 MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.DELETED: "the stream was deleted",
-    CauseKind.NO_MARK: "no writer was on record, and there never was a watermark",
+    CauseKind.NO_MARK: "no writer was on record, and no time had been accepted yet",
     CauseKind.NO_WRITER_LEFT: "no writer was on record any more",
     CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
     CauseKind.CONTROLLER: "a cycle was due and did not run",
@@ -107,7 +107,7 @@ writers or not. The next cycle is due as the last row of a cycle says; after a w
 and so is that of a cycle which left no row, a period of that row after it. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
-    no mark         no writer on record, and no watermark by then
+    no mark         no writer on record, and no time accepted by then
     no writer left  no writer on record
     first cycle     no cycle by then
     controller      the next cycle is overdue: `next cycle` is before the moment
@@ -115,8 +115,8 @@ and so is that of a cycle which left no row, a period of that row after it. The 
     period          the last cycle has writers in `lagging`, and none of them is behind any more
     slowest         the last cycle emitted (or counted no active writer), and some writer is behind
     period          the last cycle emitted (or counted no active writer), and none is
-    store           the last cycle failed (or made a watermark that was not appended), and when it ran, a store was
-                    unavailable, the marks segment missing, or its controller cut off from a store
+    store           the last cycle failed, and when it ran, the store that its row names was unavailable, the marks
+                    segment missing, or its controller cut off from that store
     expected        the cause of the last cycle is the code of expected writers
     cycle failed    else
 
@@ -127,13 +127,12 @@ kept from running cycles if it is down, gone, paused, without a session, or cut 
 its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
 without those that hold the log at the moment.
 
-The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`.
-Of a group: newest (the position has passed the cut of every watermark by then; of a map of times whose newest watermark
-has a bound: the least entry is that, whether it is published or not); not started (no position published);
-reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
-has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
-segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
-(else).
+The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`. Of a
+group: newest (the position has passed the cut of the last watermark by then; of a map of times whose newest watermark
+has a bound: the least entry is that, published or not); not started (no position published); reader (an owner of a segment before the
+next cut is down, gone, paused or cut off from the segment store; or the group has a map of times that lacks the newest
+watermark: its readers with no entry or the smallest one); assignment (a segment before the next cut has no owner);
+unread (some segment before the next cut is not read up to it); publication (else).
 
 Of a reader: not started (it has not polled); what holds its group, which may be newest, if it saw the bound at the
 position and is neither down nor gone; reader (it is itself down, gone, paused or cut off from the segment store); store
@@ -177,7 +176,11 @@ LABELS: Final = vocabulary(
     ("cut off from", Kind.NAME, "the nodes on the other side of the partition, of each holder"),
     ("last noted", Kind.MOMENT, "last accepted time of each writer that holds"),
     ("noted at", Kind.MOMENT, "when the writer noted that time"),
-    ("others ahead by", Kind.LENGTH, "smallest last accepted time of the other writers on record minus the watermark"),
+    (
+        "others ahead by",
+        Kind.LENGTH,
+        "smallest last accepted time of the other writers on record minus the watermark, if above 0",
+    ),
     ("waited for since", Kind.MOMENT, "from when the timeout of each writer counts, as the row of the last cycle says"),
     ("given up at", Kind.MOMENT, "when that timeout ends: a cycle from then on drops the writer, if it notes no more"),
     ("expected until", Kind.MOMENT, "from when on a cycle no longer waits for expected writers"),

@@ -90,7 +90,7 @@ class Written:
         return SilentWriter(writer=writer_id, newest=newest, sent_ms=sent_ms) if is_silent else None
 
     @cached_property
-    def _parts(self) -> Mapping[str, list[WriterPart]]:
+    def parts(self) -> Mapping[str, list[WriterPart]]:
         """The writers of the recorded scenario that write to the stream and note times, by the id of their marks."""
         scenario = self._recording.scenario_as(StreamScenario)
         name = self._stream.partition("#")[0]
@@ -106,7 +106,7 @@ class Written:
     def _open_events(self) -> Mapping[tuple[str, int], list[int]]:
         """When events were appended that have the time of a mark of their writer, by writer id and time."""
         ids: dict[str, set[str]] = {}  # a writer that was upgraded may have noted under two
-        for writer_id, parts in self._parts.items():
+        for writer_id, parts in self.parts.items():
             for part in parts:
                 if part.noting == EarliestOpen() and not part.automatically_note_time:
                     ids.setdefault(part.name, set()).add(writer_id)
@@ -121,7 +121,7 @@ class Written:
     @cached_property
     def _furthest_behind(self) -> list[_FurthestBehind]:
         """Which imported writer is furthest behind by its events, from each moment on at which that changes."""
-        ids = {part.name: name for name, parts in self._parts.items() for part in parts if part.trace is not None}
+        ids = {part.name: name for name, parts in self.parts.items() for part in parts if part.trace is not None}
         newest: dict[tuple[int, str], int] = {}
         for events in self._events_by(ids):
             for row in events.group_by(["writer", "append_ms"]).aggregate([("event_time", "max")]).to_pylist():
