@@ -129,10 +129,10 @@ without those that hold the log at the moment.
 
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`. Of a
 group: newest (the position has passed the cut of the last watermark by then; of a map of times whose newest watermark
-has a bound: the least entry is that, published or not); not started (no position published); reader (an owner of a segment before the
-next cut is down, gone, paused or cut off from the segment store; or the group has a map of times that lacks the newest
-watermark: its readers with no entry or the smallest one); assignment (a segment before the next cut has no owner);
-unread (some segment before the next cut is not read up to it); publication (else).
+has a bound: the least entry is that, published or not); not started (no position published); reader (an owner of a
+segment before the next cut is down, gone, paused or cut off from the segment store; or the group has a map of times
+that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a segment before the next
+cut has no owner); unread (some segment before the next cut is not read up to it); publication (else).
 
 Of a reader: not started (it has not polled); what holds its group, which may be newest, if it saw the bound at the
 position and is neither down nor gone; reader (it is itself down, gone, paused or cut off from the segment store); store
