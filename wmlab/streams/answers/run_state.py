@@ -94,7 +94,7 @@ class ActiveFaults:
             sides = self._partitions.pop(party, (0, None, ()))[2]
             for one, other in zip(sides, sides[::-1], strict=True):
                 if set(other) & set(SERVICES):
-                    self._ended_ms |= {name: row["at_ms"] for name in one}
+                    self._ended_ms |= dict.fromkeys(one, int(row["at_ms"]))
             if begun is not None:
                 self._partitions[party] = row["at_ms"], row.get("until_ms"), tuple(map(tuple, row.get("sides") or ()))
             return
