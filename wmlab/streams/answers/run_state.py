@@ -17,7 +17,7 @@ from typing import Final
 from wmlab.core.invariants import TableRow
 from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of
 from wmlab.streams.answers.vocabulary import State
-from wmlab.streams.model.cycle import HeldBy
+from wmlab.streams.model.cycle import NO_MARKS_SEGMENT, HeldBy, unavailable
 from wmlab.streams.scenario.parts import SERVICES
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
@@ -94,7 +94,7 @@ class ActiveFaults:
             sides = self._partitions.pop(party, (0, None, ()))[2]
             for one, other in zip(sides, sides[::-1], strict=True):
                 if set(other) & set(SERVICES):
-                    self._ended_ms.update(dict.fromkeys(one, int(row["at_ms"])))
+                    self._ended_ms |= dict.fromkeys(one, int(row["at_ms"]))
             if begun is not None:
                 self._partitions[party] = row["at_ms"], row.get("until_ms"), tuple(map(tuple, row.get("sides") or ()))
             return
@@ -158,6 +158,12 @@ class ActiveFaults:
 
 MARKS_SEGMENT: Final = "marks segment"
 """Where readers learn of watermarks, as incidents call it."""
+_NO_MARKS_SEGMENT: Final = f"{HeldBy.FAILED}: {NO_MARKS_SEGMENT}"
+_STORES: Final[Mapping[str, str]] = {
+    f"{HeldBy.FAILED}: {unavailable(store)}": store
+    for store in (MARKS_SEGMENT, *(service.replace("-", " ") for service in SERVICES))
+}
+"""The store, as incidents call it, of the cycles that failed for want of it, by their reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,9 +322,9 @@ class RunState:
         """What keeps the controller of the last cycle from its stores now."""
         if self.cycle is None:
             return None
-        named = str(self.cycle["reason"]).removeprefix("cycle failed: ").removesuffix(" unavailable")
-        if named == "no such marks segment":
+        if self.cycle["reason"] == _NO_MARKS_SEGMENT:
             return self.faults.of("marks segment", MARKS_SEGMENT, at_ms=self.at_ms)
+        named = _STORES.get(self.cycle["reason"], "")
         apart = self.faults.apart(str(self.cycle["controller"]), named.replace(" ", "-"))
         return self.faults.of("store", named, at_ms=self.at_ms) or apart
 

@@ -163,6 +163,15 @@ class HeldBy(StrEnum):
     FAILED = "cycle failed"
 
 
+NO_MARKS_SEGMENT: Final = "no such marks segment"
+"""Why a cycle fails whose marks segment is not there."""
+
+
+def unavailable(store: str) -> str:
+    """Why a cycle fails that cannot reach a store; `store` is its name with spaces."""
+    return f"{store} unavailable"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """Effect: what the cycle found; `cause` is why nothing was emitted, and `reason` says it with names and numbers."""

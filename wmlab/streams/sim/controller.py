@@ -328,7 +328,7 @@ def watermark_cycle(controller: Controller, stream: StreamWorld) -> Steps[Journa
     except NoSuchLogError:
         # The cached client is dropped and built again next time; its inactivity clocks go with it.
         controller.memory.pop(stream.name, None)
-        reason = "no such marks segment"
+        reason = cycle.NO_MARKS_SEGMENT
     failed = cycle.HeldBy.FAILED
     return run.write(cycle.Decision(previous_lower=None, outcome="held", cause=failed, reason=f"{failed}: {reason}"))
 

@@ -20,6 +20,7 @@ from simpy.events import NORMAL, PENDING, URGENT, EventPriority
 
 from wmlab.core.errors import ModelError
 from wmlab.core.simulation import Journal, Simulation
+from wmlab.streams.model.cycle import unavailable
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.network import Message, SimulatedNetwork, Way
 from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Sides, Subject
@@ -37,7 +38,7 @@ class UnavailableError(ModelError):
 
     def __init__(self, store: str) -> None:
         super().__init__(f"The {store} is unavailable.", remedy="Wait until it is back.")
-        self.reason = f"{store} unavailable"
+        self.reason = unavailable(store)
 
 
 @dataclass(frozen=True, slots=True)
