@@ -478,15 +478,17 @@ def stream_cut(run: Run, stream: str, at_ms: int, words: str) -> Above | None:
         return None
     mark = marks[-1]
     name = stream.partition("#")[0]
-    algorithm = next(part.cut_algorithm for part in run.scenario.all_streams if part.name == name)
+    part = next(part for part in run.scenario.all_streams if part.name == name)
     taken: list[Mapping[int, int | None]] = [_counted(run, stream, mark, name) for name in mark["writers"]]
-    if algorithm == "sound" and len(marks) > 1:
+    if part.cut_algorithm == "sound" and len(marks) > 1:
         taken.append(marks[-2]["cut"])
     keys = run.keys(stream)
-    offsets: dict[int, int] = {}
+    offsets: dict[int, int | None] = {}
     for position in taken:
         for segment, offset in position.items():
-            offsets[segment] = max(offsets.get(segment, 0), offset or 0)
+            known = [each for each in (offsets.get(segment), offset) if each is not None]
+            # Without an offset nothing is written; by the bug that stays unknown, which readers take for the end.
+            offsets[segment] = max(known, default=None if part.bug_6510 else 0)
     furthest = {
         segment: offset
         for segment, offset in offsets.items()
