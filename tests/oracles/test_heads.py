@@ -11,7 +11,7 @@ from tests.oracles import heads
 from tests.oracles.charts import Pair, charts_of, partly_noted_run, with_messages
 from tests.oracles.runs import moments_of
 from tests.oracles.streams import Curve, Oracle, differences
-from tests.oracles.test_streams import headline, scenario_of
+from tests.oracles.test_streams import scenario_of, sentences
 from tests.oracles.timeline import timeline
 from tests.repetitions import Count, repetitions
 from wmlab.core.facts import Facts
@@ -65,7 +65,7 @@ def test_the_chart_of_a_moment_says_what_is_to_be_said_of_its_group() -> None:
                 chart = wm.chart.moment(recording, at_ms, stream=stream, group=curve.group)
                 computed = oracle.facts(curve, at_ms)
                 assert not differences(chart.facts, computed), f"seed {seed}, {curve}, {at_ms} ms"
-                template = headline(oracle, curve, at_ms, computed)
+                template = sentences(oracle, curve, at_ms, computed)[0]
                 assert chart.sentence == chart.scene.subtitle == chart.facts.fill(template)
                 title = f"What was written, noted and read of {stream} at "
                 assert chart.scene.title.startswith(title)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 from wmlab.core.invariants import TableRow
 from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of
 from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.model.cycle import NO_MARKS_SEGMENT, HeldBy, unavailable
 from wmlab.streams.scenario.parts import SERVICES
+from wmlab.streams.scenario.script import Store
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
 _BEGINS: Final[Mapping[tuple[Subject, str], State]] = {
@@ -161,7 +162,7 @@ MARKS_SEGMENT: Final = "marks segment"
 _NO_MARKS_SEGMENT: Final = f"{HeldBy.FAILED}: {NO_MARKS_SEGMENT}"
 _STORES: Final[Mapping[str, str]] = {
     f"{HeldBy.FAILED}: {unavailable(store)}": store
-    for store in (MARKS_SEGMENT, *(service.replace("-", " ") for service in SERVICES))
+    for store in (*(name.replace("_", " ") for name in get_args(Store)), *(name.replace("-", " ") for name in SERVICES))
 }
 """The store, as incidents call it, of the cycles that failed for want of it, by their reason."""
 

@@ -410,6 +410,10 @@ class Partition(Timed):
             yield Problem(("b",), f"is the same side as a (got {self.b!r})")
 
 
+Store = Literal["writer_marks", "segment_metadata", "marks_segment"]
+"""The stores that a script may make unavailable."""
+
+
 @action
 class StoreUnavailable(Timed):
     """A store refuses everything for `for_ms`.
@@ -419,7 +423,7 @@ class StoreUnavailable(Timed):
     """
 
     for_ms: Period
-    store: Literal["writer_marks", "segment_metadata", "marks_segment"] = "writer_marks"
+    store: Store = "writer_marks"
 
 
 @action
