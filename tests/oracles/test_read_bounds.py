@@ -40,6 +40,8 @@ def test_a_bound_by_design_is_unsafe_where_an_earlier_event_is_still_to_be_read(
             said = {(row["version"], row["at_ms"]): not row["safe"] for row in rows}
             expected = {(row["version"], row["at_ms"]): reads.unsafe(row["at_ms"], row["lower"]) for row in rows}
             assert said == expected, (seed, reads.group)
+            earliest = {row["at_ms"]: row["perfect_watermark"] for row in rows}
+            assert earliest == {at_ms: reads.earliest_unread(at_ms) for at_ms in earliest}, (seed, reads.group)
             (quality,) = wm.spark.quality_of_bounds(frame_of(rows, spark)).collect()
             assert quality.unsafe == sum(expected.values()), (seed, reads.group)
             moments = [row["at_ms"] for row in rows]
