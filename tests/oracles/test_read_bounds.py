@@ -15,7 +15,8 @@ from tests.oracles.read_bounds import GroupReads
 from tests.oracles.runs import drawn_run
 from tests.repetitions import Count, repetitions
 
-RUNS = repetitions(6, long=200)
+RUNS = (*range(repetitions(5, long=200)), 191)
+"""The last one is reset to a checkpoint."""
 TABLES = ("events", "reads", "windows", "positions", "incidents")
 Row = Mapping[str, Any]
 
@@ -34,7 +35,7 @@ def test_a_bound_by_design_is_unsafe_where_an_earlier_event_is_still_to_be_read(
     spark: SparkSession, count: Count
 ) -> None:
     judged, unsafe = 0, 0
-    for seed in range(RUNS):
+    for seed in RUNS:
         run = drawn_run(seed).replace(rules="design").record(progress=False)
         for reads, rows in rows_by_group(run, spark) if run.counts["positions"] else ():
             said = {(row["version"], row["at_ms"]): not row["safe"] for row in rows}
