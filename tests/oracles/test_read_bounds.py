@@ -15,7 +15,7 @@ from tests.oracles.read_bounds import GroupReads
 from tests.oracles.runs import drawn_run
 from tests.repetitions import Count, repetitions
 
-RUNS = (*range(repetitions(5, long=200)), 191)
+RUNS = (*range(repetitions(5, long=200)), 217)
 """The last one is reset to a checkpoint."""
 TABLES = ("events", "reads", "windows", "positions", "incidents")
 Row = Mapping[str, Any]
