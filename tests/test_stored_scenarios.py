@@ -77,6 +77,9 @@ def test_each_option_of_a_stored_scenario_is_changed_alone(scenario: Any) -> Non
         for made, name, given, values in options_by_hand(base)
         if given is None and values[RULES.index("design")] != values[RULES.index("sound")]
     }
+    if "DataflowScenario.mode" in left_to_rules:
+        # A mode is some deviations, which are changed one at a time; between these two there is one.
+        left_to_rules = left_to_rules - {"DataflowScenario.mode"} | {"Deviations.highest_held_back"}
     assert {effect.option for effect in found} == left_to_rules
     # To note the time on entering needs a second option, and the document of the design has no map of times for it.
     assert {effect.option for effect in found if effect.refused} <= {"ReaderGroup.enters_time"}

@@ -28,21 +28,23 @@ class GroupReads:
 
     def unsafe(self, at_ms: int, lower: int | None) -> bool:
         """Whether an event with an earlier time than `lower` was still to be read, after everything of `at_ms`."""
-        if lower is None:
-            return False
-        return any(end_ms > at_ms for end_ms in self._ends(at_ms, lower))
+        earliest = self.earliest_unread(at_ms)
+        return lower is not None and earliest is not None and earliest < lower
 
     @cached_property
     def windows(self) -> list[Row]:
         """The windows that readers of the group saw."""
         return [row for row in self.tables["windows"] if row["group"] == self.group]
 
-    def _ends(self, at_ms: int, lower: int) -> Iterator[float]:
-        """When each event with an earlier time was read, in the life of the group that has `at_ms`."""
-        number = bisect_right(self._begins, at_ms)
-        for event in self.tables["events"]:
-            if event["event_time"] < lower:
-                yield self._read_ms[number].get((event["segment_id"], event["offset"]), _NEVER)
+    def earliest_unread(self, at_ms: int) -> int | None:
+        """The least time of the events that the group had still to read, after everything of `at_ms`."""
+        read_ms = self._read_ms[bisect_right(self._begins, at_ms)]
+        unread = (
+            event["event_time"]
+            for event in self.tables["events"]
+            if read_ms.get((event["segment_id"], event["offset"]), _NEVER) > at_ms
+        )
+        return min(unread, default=None)
 
     @cached_property
     def _begins(self) -> list[int]:
