@@ -325,13 +325,14 @@ class _BoundsOfStream:
         """
         later = dict(zip(complete["version"].to_pylist(), complete["upper"].to_pylist(), strict=True))
         moments = list(zip(perfect["version"].to_pylist(), perfect["at_ms"].to_pylist(), strict=True))
+        least = perfect[_PERFECT.name].to_pylist()
         # What a row shows is what happened since the row before it, so they are put in order.
         rows = rows.sort_by([("version", "ascending"), ("at_ms", "ascending")])
         of_rows = zip(rows["version"].to_pylist(), rows["at_ms"].to_pylist(), strict=True)
         columns = {name: rows[name] for name in rows.schema.names} | {
             "upper_later": [later[version] for version in rows["version"].to_pylist()],
             "visible": [self.visible] * rows.num_rows,
-            _PERFECT.name: perfect[_PERFECT.name].take([bisect_right(moments, moment) - 1 for moment in of_rows]),
+            _PERFECT.name: [least[bisect_right(moments, moment) - 1] for moment in of_rows],
             "incidents": _since_row_before(rows["at_ms"].to_pylist(), happened),
         }
         return pa.table({field.name: _as(columns[field.name], field.type) for field in _BOUNDS}, schema=_BOUNDS)
