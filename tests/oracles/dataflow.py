@@ -1,8 +1,8 @@
 """Who holds a watermark of a dataflow, and why rows were lost, from the tables and the script alone.
 
 Nothing of `wmlab.dataflow.answers` or of its rules is used. The watermark of an input is the last that was taken from
-it; an input that sent an idle message does not count until it sends something else. The lowest of those that count
-sets the watermark, and is followed to the partitions of the source behind it. When no input counts, by `design` nothing
+it; an input that sent an idle message does not count until it sends something else. Those that count and are not above
+what came out set the watermark, and are followed to the partitions of the source behind them. When no input counts, by `design` nothing
 more comes out; by other rules the highest watermark of all does, as in Hazelcast and Flink. Vertices between are those
 that forward what comes: merges, maps, filters and windows; so are sinks. A join sends of a key the lower one of what
 came and of its limit, which the other side raises; so one side holds it or the other, or both.
@@ -53,10 +53,9 @@ class Coalesced(NamedTuple):
     since_ms: int | None
     inputs: Mapping[int, Input]
 
-    def lowest(self) -> list[int]:
-        """The inputs that set the watermark: of those that count the lowest ones; none if none counts."""
-        counting = {number: each.watermark for number, each in self.inputs.items() if each.counts}
-        return [number for number, mark in counting.items() if mark == min(counting.values())]
+    def up_to(self, watermark: int) -> list[int]:
+        """The inputs that count and are not above a watermark, without which no higher one comes out."""
+        return [number for number, each in self.inputs.items() if each.counts and each.watermark <= watermark]
 
 
 class Message(NamedTuple):
@@ -251,52 +250,51 @@ class DataflowOracle:
         history = [(from_ms, every) for from_ms, every, _ in self.history(vertex, instance, key)]
         held = dict.fromkeys(history[0][1].inputs, 0)
         for (from_ms, every), (to_ms, _) in zip(history, [*history[1:], (end_ms, None)], strict=True):
-            for edge in every.lowest():
+            for edge in every.up_to(every.watermark):
                 held[edge] += to_ms - from_ms
         return held
 
     def holders(self, vertex: str, instance: int, key: int, at_ms: int) -> set[Place]:
         """The places that set the watermark of an instance; empty if no input counts."""
-        if vertex in self._joins:
-            return self._behind_join(vertex, instance, key, at_ms)
         every, _ = self.levels(vertex, instance, key, at_ms)
-        return {place for edge in every.lowest() for place in self._behind_edge(vertex, instance, edge, key, at_ms)}
+        return self._below(vertex, instance, key, at_ms, every.watermark)
 
-    def _behind_edge(self, vertex: str, instance: int, edge: int, key: int, at_ms: int) -> set[Place]:
+    def _below(self, vertex: str, instance: int, key: int, at_ms: int, top: int) -> set[Place]:
+        """The places without which nothing above `top` comes out of an instance."""
+        if vertex not in self._joins:
+            every, _ = self.levels(vertex, instance, key, at_ms)
+            edges = every.up_to(top)
+            return {place for edge in edges for place in self._behind_edge(vertex, instance, edge, key, at_ms, top)}
+        join, amount = self.joined(vertex, instance, at_ms), self._joins[vertex][1 - key]
+        places = set()
+        if join.received[key] <= top:
+            places |= self._behind_edge(vertex, instance, key, key, at_ms, top)
+        if join.limits[key] <= top:
+            above = top if top == LOWEST else top + amount
+            places |= self._behind_edge(vertex, instance, 1 - key, 1 - key, at_ms, above)
+        return places or {Place(vertex, instance, None)}
+
+    def _behind_edge(self, vertex: str, instance: int, edge: int, key: int, at_ms: int, top: int) -> set[Place]:
         _, of_edge = self.levels(vertex, instance, key, at_ms)
         queues = {queue["input"]: queue for queue in self._into(vertex, instance) if queue["edge"] == edge}
-        return {place for n in of_edge[edge].lowest() for place in self._behind(queues[n], key, at_ms)}
+        return {place for n in of_edge[edge].up_to(top) for place in self._behind(queues[n], key, at_ms, top)}
 
-    def _behind_join(self, vertex: str, instance: int, key: int, at_ms: int) -> set[Place]:
-        """The side of the key, if nothing higher came of it, and the other one, if the limit is no higher."""
-        join = self.joined(vertex, instance, at_ms)
-        places = set()
-        if join.received[key] == join.due(key):
-            places |= self._behind_edge(vertex, instance, key, key, at_ms)
-        if join.limits[key] == join.due(key):
-            places |= self._behind_edge(vertex, instance, 1 - key, 1 - key, at_ms)
-        return places
-
-    def _behind(self, queue: Row, key: int, at_ms: int) -> set[Place]:
+    def _behind(self, queue: Row, key: int, at_ms: int, top: int) -> set[Place]:
         """What holds the queue of an input: something on it, or what holds the instance that puts on it."""
         source, instance = queue["source"], queue["source_instance"]
         put = [item for item in self._on_queue[queue["queue"]] if item["put_ms"] <= at_ms]
         waiting = [item for item in put if item["taken_ms"] is None or item["taken_ms"] > at_ms]
-        if any(item["kind"] in {"idle", "done"} or item["key"] == key for item in waiting):
+        if any(i["kind"] in {"idle", "done"} or (i["key"] == key and i["value"] > top) for i in waiting):
             return {Place(source, instance, None)}
-        sent = max(
-            (item["value"] for item in put if item["kind"] == "watermark" and item["key"] == key), default=LOWEST
-        )
         if source in self._sources:
-            return self._partitions(source, instance, key, sent, at_ms)
-        if source in self._joins:
-            come = self.joined(source, instance, at_ms).due(key)
-        else:
+            return self._partitions(source, instance, key, top, at_ms)
+        come = top
+        if source not in self._joins:
             come = self.levels(source, instance, key, at_ms)[0].watermark
-        return {Place(source, instance, None)} if come > sent else self.holders(source, instance, key, at_ms)
+        return {Place(source, instance, None)} if come > top else self._below(source, instance, key, at_ms, top)
 
-    def _partitions(self, source: str, instance: int, key: int, sent: int, at_ms: int) -> set[Place]:
-        """The partitions of a source that set its watermark."""
+    def _partitions(self, source: str, instance: int, key: int, top: int, at_ms: int) -> set[Place]:
+        """The partitions of a source that count and have not let anything above `top` out."""
         steps = [
             row
             for row in self._steps
@@ -306,13 +304,13 @@ class DataflowOracle:
         ]
         marks = {row["input"]: row["value"] for row in steps if row["input"] is not None and row["value"] is not None}
         active = steps[-1]["active"] if steps else self._read_by(source, instance)
-        if not active:
-            return set()
         frame = self._sources[source].frame_ms
-        lowest = min(self._floor(marks.get(number), frame) for number in active)
-        if lowest > sent:
-            return {Place(source, instance, None)}
-        return {Place(source, instance, number) for number in active if self._floor(marks.get(number), frame) == lowest}
+        restored = {row["input"]: row["value"] for row in steps if row["stimulus"] == "restored"}
+        if all(number in restored for number in self._read_by(source, instance)):
+            # What a snapshot gave back had been sent before.
+            top = max(top, self._floor(min(restored.values()), frame))
+        below = {Place(source, instance, n) for n in active if self._floor(marks.get(n), frame) <= top}
+        return below if below or not active else {Place(source, instance, None)}
 
     def _read_by(self, source: str, instance: int) -> list[int]:
         known = self._sources[source]
