@@ -1,18 +1,22 @@
 """Who holds a watermark of a dataflow, and why rows were lost, from the tables and the script alone.
 
 Nothing of `wmlab.dataflow.answers` or of its rules is used. The watermark of an input is the last that was taken from
-it; an input that sent an idle message does not count until it sends something else. The lowest of those that count
-sets the watermark, and is followed to the partitions of the source behind it. When no input counts, by `design` nothing
+it; an input that sent an idle message does not count until it sends something else. Those that count and are not above
+what came out set the watermark, and are followed to the partitions of the source behind them. When no input counts, by `design` nothing
 more comes out; by other rules the highest watermark of all does, as in Hazelcast and Flink. Vertices between are those
-that forward what comes: merges, maps, filters and windows; so are sinks.
+that forward what comes: merges, maps, filters and windows; so are sinks. A join sends of a key the lower one of what
+came and of its limit, which the other side raises; so one side holds it or the other, or both.
 
-Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages.
+Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages; "Stream-to-stream
+join", Implementation of multiple watermarks.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
@@ -49,10 +53,9 @@ class Coalesced(NamedTuple):
     since_ms: int | None
     inputs: Mapping[int, Input]
 
-    def lowest(self) -> list[int]:
-        """The inputs that set the watermark: of those that count the lowest ones; none if none counts."""
-        counting = {number: each.watermark for number, each in self.inputs.items() if each.counts}
-        return [number for number, mark in counting.items() if mark == min(counting.values())]
+    def up_to(self, watermark: int) -> list[int]:
+        """The inputs that count and are not above a watermark, without which no higher one comes out."""
+        return [number for number, each in self.inputs.items() if each.counts and each.watermark <= watermark]
 
 
 class Message(NamedTuple):
@@ -81,10 +84,10 @@ class Level:
     def take(self, message: Message) -> list[Message]:
         """What leaves when this comes."""
         before = self.inputs[message.number]
-        if message.kind == "event":
+        if message.kind in {"event", "other key"}:
             self.inputs[message.number] = before._replace(idle=False)
             self._announced = self._announced and not before.idle
-            return [message]
+            return [message] if message.kind == "event" else []
         if message.kind == "watermark":
             assert message.value is not None
             self.inputs[message.number] = Input(message.value)
@@ -109,36 +112,130 @@ class Level:
         return left
 
 
-class DataflowOracle:
-    """The tables of a run of one execution in which no vertex joins; `frames` is the frame of each source."""
+class Joined:
+    """A join of two inputs, each with one key, 0 on the left and 1 on the right: what came of each, and what is let out.
 
-    def __init__(self, recording: Any) -> None:
-        self._tables = {name: recording.table(name).to_pylist() for name in ("items", "queues", "coalescing")}
-        self._sources = {vertex.name: vertex for vertex in recording.dataflow.vertices if hasattr(vertex, "frame_ms")}
+    `bounds` are how far the time of the right side may be below and above that of the left one.
+    """
+
+    def __init__(self, bounds: tuple[int, int]) -> None:
+        self._bounds = bounds
+        self.received = [LOWEST, LOWEST]
+        self.limits = [LOWEST, LOWEST]
+        self.sent = [LOWEST, LOWEST]
+        self.since_ms: list[int | None] = [None, None]
+
+    def take(self, edge: int, watermark: int, at_ms: int) -> None:
+        """A watermark of the key of a side comes on its edge."""
+        self.received[edge] = watermark
+        self.limits[1 - edge] = max(self.limits[1 - edge], watermark - self._bounds[edge])
+        for key in (0, 1):
+            if self.due(key) > self.sent[key]:
+                self.sent[key], self.since_ms[key] = self.due(key), at_ms
+
+    def due(self, key: int) -> int:
+        """What may be let out of a key."""
+        return min(self.received[key], self.limits[key])
+
+
+class DataflowOracle:
+    """The tables of one execution of a run; `frames` is the frame of each source."""
+
+    def __init__(self, recording: Any, execution: int = 1) -> None:
+        self._recording, self._execution = recording, execution
+        self._queues = recording.table("queues").to_pylist()
+        self._items = [row for row in recording.table("items").to_pylist() if row["execution"] == execution]
+        self._steps = [row for row in recording.table("coalescing").to_pylist() if row["execution"] == execution]
+        vertices = recording.dataflow.vertices
+        self._sources = {vertex.name: vertex for vertex in vertices if hasattr(vertex, "frame_ms")}
+        self._joins = {vertex.name: _bounds(vertex.condition) for vertex in vertices if hasattr(vertex, "condition")}
         self._text = recording.dataflow.rules == "design"
         self._on_queue: defaultdict[int, list[Row]] = defaultdict(list)
-        for item in self._tables["items"]:
+        for item in self._items:
             self._on_queue[item["queue"]].append(item)
 
+    @classmethod
+    def at(cls, recording: Any, at_ms: int) -> DataflowOracle:
+        """Of the execution that had begun last by a moment."""
+        executions = recording.table("executions").to_pylist()
+        return cls(recording, max(row["execution"] for row in executions if row["started_ms"] <= at_ms))
+
     def _into(self, vertex: str, instance: int) -> list[Row]:
-        return [q for q in self._tables["queues"] if (q["target"], q["target_instance"]) == (vertex, instance)]
+        return [q for q in self._queues if (q["target"], q["target_instance"]) == (vertex, instance)]
+
+    def _messages(self, vertex: str, instance: int, key: int) -> list[tuple[int, int, Message]]:
+        """What an instance took, in its order: the position, the edge, and the message as one about a key."""
+        came = []
+        for queue in self._into(vertex, instance):
+            for item in self._on_queue[queue["queue"]]:
+                if item["taken"] is not None and item["kind"] != "barrier":
+                    of_key = item["key"] in {None, key}
+                    message = Message(item["taken_ms"], queue["input"], item["kind"], item["value"])
+                    came.append((item["taken"], queue["edge"], message if of_key else message._replace(kind="other key")))
+        return sorted(came, key=itemgetter(0))
+
+    def _edges(self, vertex: str, instance: int) -> dict[int, list[int]]:
+        edges: defaultdict[int, list[int]] = defaultdict(list)
+        for queue in self._into(vertex, instance):
+            edges[queue["edge"]].append(queue["input"])
+        return edges
 
     def history(self, vertex: str, instance: int, key: int) -> Iterator[tuple[int, Coalesced, Mapping[int, Level]]]:
         """What an instance has coalesced of all its edges, and the level of each edge, from each moment (ms) on."""
-        queues = {(queue["edge"], queue["input"]): queue for queue in self._into(vertex, instance)}
-        levels = {edge: Level((number for of, number in queues if of == edge), text=self._text) for edge, _ in queues}
+        edges = self._edges(vertex, instance)
+        levels = {edge: Level(numbers, text=self._text) for edge, numbers in edges.items()}
         every = Level(levels, text=self._text)
-        came = [
-            (item["taken"], edge, Message(item["taken_ms"], number, item["kind"], item["value"]))
-            for (edge, number), queue in queues.items()
-            for item in self._on_queue[queue["queue"]]
-            if item["taken"] is not None and item["key"] in {None, key}
-        ]
         yield 0, every.now, levels
-        for _, edge, message in sorted(came, key=itemgetter(0)):
+        for _, edge, message in self._messages(vertex, instance, key):
             for left in levels[edge].take(message):
                 every.take(left._replace(number=edge))
             yield message.at_ms, every.now, levels
+
+    def joined(self, vertex: str, instance: int, until_ms: float, taken: float = float("inf")) -> Joined:
+        """A join at a moment, or before it took something; at first what a snapshot gave back."""
+        join = self._restored(vertex)
+        edges = {edge: Level(numbers, text=self._text) for edge, numbers in self._edges(vertex, instance).items()}
+        both = [self._messages(vertex, instance, key) for key in (0, 1)]
+        for number, (position, edge, _) in enumerate(both[0]):
+            message = both[edge][number][2]
+            if message.at_ms > until_ms or position >= taken:
+                break
+            for left in edges[edge].take(message):
+                if left.kind == "watermark":
+                    assert left.value is not None
+                    join.take(edge, left.value, left.at_ms)
+        return join
+
+    def _restored(self, vertex: str) -> Joined:
+        """A join as the execution begins: of all instances the lowest that they had saved."""
+        join = Joined(self._joins[vertex])
+        row = self._recording.table("executions").to_pylist()[self._execution - 1]
+        if row["snapshot"] is not None:
+            before = self._saved_in
+            copies = {q["target_instance"] for q in self._queues if q["target"] == vertex}
+            saved = [
+                before.joined(vertex, number, float("inf"), before.barrier(vertex, number, row["snapshot"]))
+                for number in copies
+            ]
+            join.received = [min(each.received[key] for each in saved) for key in (0, 1)]
+            join.limits = [min(each.limits[key] for each in saved) for key in (0, 1)]
+        return join
+
+    @cached_property
+    def _saved_in(self) -> DataflowOracle:
+        """The execution that wrote the snapshot from which this one began."""
+        row = self._recording.table("executions").to_pylist()[self._execution - 1]
+        snapshots = self._recording.table("snapshots").to_pylist()
+        return DataflowOracle(
+            self._recording,
+            next(each["execution"] for each in snapshots if each["snapshot"] == row["snapshot"]),
+        )
+
+    def barrier(self, vertex: str, instance: int, snapshot: int) -> int:
+        """The position of the last barrier of a snapshot that an instance took."""
+        queues = {queue["queue"] for queue in self._into(vertex, instance)}
+        barriers = [i for i in self._items if i["queue"] in queues and (i["kind"], i["value"]) == ("barrier", snapshot)]
+        return max(item["taken"] for item in barriers)
 
     def levels(self, vertex: str, instance: int, key: int, at_ms: int) -> tuple[Coalesced, dict[int, Coalesced]]:
         """What an instance has coalesced by then of all its edges, and of each edge by number."""
@@ -153,58 +250,67 @@ class DataflowOracle:
         history = [(from_ms, every) for from_ms, every, _ in self.history(vertex, instance, key)]
         held = dict.fromkeys(history[0][1].inputs, 0)
         for (from_ms, every), (to_ms, _) in zip(history, [*history[1:], (end_ms, None)], strict=True):
-            for edge in every.lowest():
+            for edge in every.up_to(every.watermark):
                 held[edge] += to_ms - from_ms
         return held
 
     def holders(self, vertex: str, instance: int, key: int, at_ms: int) -> set[Place]:
         """The places that set the watermark of an instance; empty if no input counts."""
-        every, of_edge = self.levels(vertex, instance, key, at_ms)
-        queues = {(queue["edge"], queue["input"]): queue for queue in self._into(vertex, instance)}
-        places: set[Place] = set()
-        for edge in every.lowest():
-            for number in of_edge[edge].lowest():
-                queue = queues[edge, number]
-                places |= self._behind(queue, key, at_ms)
-        return places
+        every, _ = self.levels(vertex, instance, key, at_ms)
+        return self._below(vertex, instance, key, at_ms, every.watermark)
 
-    def _behind(self, queue: Row, key: int, at_ms: int) -> set[Place]:
+    def _below(self, vertex: str, instance: int, key: int, at_ms: int, top: int) -> set[Place]:
+        """The places without which nothing above `top` comes out of an instance."""
+        if vertex not in self._joins:
+            every, _ = self.levels(vertex, instance, key, at_ms)
+            edges = every.up_to(top)
+            return {place for edge in edges for place in self._behind_edge(vertex, instance, edge, key, at_ms, top)}
+        join, amount = self.joined(vertex, instance, at_ms), self._joins[vertex][1 - key]
+        places = set()
+        if join.received[key] <= top:
+            places |= self._behind_edge(vertex, instance, key, key, at_ms, top)
+        if join.limits[key] <= top:
+            above = top if top == LOWEST else top + amount
+            places |= self._behind_edge(vertex, instance, 1 - key, 1 - key, at_ms, above)
+        return places or {Place(vertex, instance, None)}
+
+    def _behind_edge(self, vertex: str, instance: int, edge: int, key: int, at_ms: int, top: int) -> set[Place]:
+        _, of_edge = self.levels(vertex, instance, key, at_ms)
+        queues = {queue["input"]: queue for queue in self._into(vertex, instance) if queue["edge"] == edge}
+        return {place for n in of_edge[edge].up_to(top) for place in self._behind(queues[n], key, at_ms, top)}
+
+    def _behind(self, queue: Row, key: int, at_ms: int, top: int) -> set[Place]:
         """What holds the queue of an input: something on it, or what holds the instance that puts on it."""
         source, instance = queue["source"], queue["source_instance"]
         put = [item for item in self._on_queue[queue["queue"]] if item["put_ms"] <= at_ms]
         waiting = [item for item in put if item["taken_ms"] is None or item["taken_ms"] > at_ms]
-        if any(item["kind"] in {"idle", "done"} or item["key"] == key for item in waiting):
+        if any(i["kind"] in {"idle", "done"} or (i["key"] == key and i["value"] > top) for i in waiting):
             return {Place(source, instance, None)}
-        sent = max(
-            (item["value"] for item in put if item["kind"] == "watermark" and item["key"] == key), default=LOWEST
-        )
-        if source not in self._sources:
-            every, _ = self.levels(source, instance, key, at_ms)
-            return (
-                {Place(source, instance, None)}
-                if every.watermark > sent
-                else self.holders(source, instance, key, at_ms)
-            )
-        return self._partitions(source, instance, key, sent, at_ms)
+        if source in self._sources:
+            return self._partitions(source, instance, key, top, at_ms)
+        come = top
+        if source not in self._joins:
+            come = self.levels(source, instance, key, at_ms)[0].watermark
+        return {Place(source, instance, None)} if come > top else self._below(source, instance, key, at_ms, top)
 
-    def _partitions(self, source: str, instance: int, key: int, sent: int, at_ms: int) -> set[Place]:
-        """The partitions of a source that set its watermark."""
+    def _partitions(self, source: str, instance: int, key: int, top: int, at_ms: int) -> set[Place]:
+        """The partitions of a source that count and have not let anything above `top` out."""
         steps = [
             row
-            for row in self._tables["coalescing"]
+            for row in self._steps
             if (row["vertex"], row["instance"], row["level"]) == (source, instance, "partition")
             and row["at_ms"] <= at_ms
             and row["key"] == key
         ]
         marks = {row["input"]: row["value"] for row in steps if row["input"] is not None and row["value"] is not None}
         active = steps[-1]["active"] if steps else self._read_by(source, instance)
-        if not active:
-            return set()
         frame = self._sources[source].frame_ms
-        lowest = min(self._floor(marks.get(number), frame) for number in active)
-        if lowest > sent:
-            return {Place(source, instance, None)}
-        return {Place(source, instance, number) for number in active if self._floor(marks.get(number), frame) == lowest}
+        restored = {row["input"]: row["value"] for row in steps if row["stimulus"] == "restored"}
+        if all(number in restored for number in self._read_by(source, instance)):
+            # What a snapshot gave back had been sent before.
+            top = max(top, self._floor(min(restored.values()), frame))
+        below = {Place(source, instance, n) for n in active if self._floor(marks.get(n), frame) <= top}
+        return below if below or not active else {Place(source, instance, None)}
 
     def _read_by(self, source: str, instance: int) -> list[int]:
         known = self._sources[source]
@@ -214,3 +320,9 @@ class DataflowOracle:
     @staticmethod
     def _floor(mark: int | None, frame: int) -> int:
         return LOWEST if mark is None else mark // frame * frame
+
+
+def _bounds(condition: str) -> tuple[int, int]:
+    """How far the time of the right side of a join may be below and above that of the left one."""
+    below, above = re.search(r"left\.t - (\d+) <= right\.t and right\.t <= left\.t \+ (\d+)", condition).groups()
+    return int(below), int(above)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -40,6 +41,41 @@ def random_dataflow(seed: int) -> flow.Dataflow:
     )
 
 
+def with_instances(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same, with one or two instances of each vertex, of a source no more than it has partitions."""
+    rng = Random(seed)
+    vertices = [
+        replace(vertex, parallelism=rng.choice((1, 2)) if getattr(vertex, "partitions", 2) > 1 else 1)
+        for vertex in dataflow.vertices
+    ]
+    return dataflow.replace(vertices=vertices)
+
+
+def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same with two sources of other keys, that are joined instead of merged."""
+    rng = Random(seed)
+    left, *others = (vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Source))
+    right = replace(others[0] if others else _source("b", rng), name="b")
+    right = replace(right, times=(replace(right.times[0], key=1),))
+    window = next(vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Window))
+    below, above = rng.choice((0, 400, 1_500)), rng.choice((0, 700, 2_000))
+    condition = f"left.user == right.user and left.t - {below} <= right.t and right.t <= left.t + {above}"
+    vertices = (left, right, flow.Join("both", condition, emit="state"), window, flow.Sink("out"))
+    edges: Any = ["a -> both -> count -> out", "b -> both"]
+    return dataflow.replace(vertices=vertices, edges=edges)
+
+
+def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same, and the job restarts from a snapshot."""
+    rng = Random(seed)
+    restart = flow.Restart(at_ms=rng.randrange(2_000, 9_000))
+    snapshots: Any = {
+        "guarantee": rng.choice(("at_least_once", "exactly_once")),
+        "snapshot_every_ms": rng.choice((500, 2_000)),
+    }
+    return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
+
+
 def with_another_fault(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     """The same, and a partition is added late, or the job restarts from a snapshot."""
     rng = Random(seed)
@@ -47,9 +83,7 @@ def with_another_fault(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     if seed % 2:
         added = flow.AddPartition(source.name, rng.randrange(source.partitions), at_ms=rng.randrange(1_000, 8_000))
         return dataflow.replace(faults=(*dataflow.faults, added))
-    restart = flow.Restart(at_ms=rng.randrange(2_000, 9_000))
-    snapshots: Any = {"guarantee": "at_least_once", "snapshot_every_ms": rng.choice((500, 2_000))}
-    return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
+    return with_restart(dataflow, seed)
 
 
 def _source(name: str, rng: Random) -> flow.Source:

@@ -10,7 +10,7 @@ import pytest
 
 import wmlab as wm
 from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
-from tests.oracles.random_dataflows import random_dataflow
+from tests.oracles.random_dataflows import random_dataflow, with_instances, with_join, with_restart
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
@@ -24,18 +24,25 @@ _NAMED = re.compile(r"partition (\d+) of (\w+)")
 
 def differences(recording: Any, at_ms: int) -> list[str]:
     """What `explain` says otherwise than the judge about the window of a recording at a moment; raises for none."""
-    judge, answer = DataflowOracle(recording), recording.explain(at_ms=at_ms, vertex="count")
+    judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex="count")
     every, _ = judge.levels("count", answer.instance, answer.key, at_ms)
     watermark = None if every.watermark == LOWEST else every.watermark
     wrong = []
     if (answer.watermark, answer.since_ms) != (watermark, every.since_ms):
         wrong.append(f"{at_ms}: watermark {answer.watermark} since {answer.since_ms}, not {watermark}")
+    copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
+    of_all = [judge.levels("count", number, answer.key, at_ms)[0].watermark for number in range(copies["count"])]
+    if every.watermark != min(of_all):
+        wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
     places = judge.holders("count", answer.instance, answer.key, at_ms)
     if not places or any(place.partition is None for place in places):
-        # No input counts, so that no one is the lowest; or something is on its way.
+        # No input counts, so that no one is the lowest; or something is on its way, or in a join after a restart.
         return wrong
     named, below = (
-        {Place(vertex, 0, int(number)) for number, vertex in _NAMED.findall(str(answer.facts.get(label)))}
+        {
+            Place(vertex, int(number) % copies[vertex], int(number))
+            for number, vertex in _NAMED.findall(str(answer.facts.get(label)))
+        }
         for label in ("holder", "also below")
     )
     if named != places:
@@ -48,11 +55,21 @@ def differences(recording: Any, at_ms: int) -> list[str]:
     return wrong
 
 
+def _shaped(seed: int) -> flow.Dataflow:
+    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join."""
+    dataflow = random_dataflow(seed)
+    if seed % 8 >= 4:
+        dataflow = with_join(dataflow, seed)
+    if seed % 4 >= 2:
+        dataflow = with_instances(dataflow, seed)
+    return with_restart(dataflow, seed) if seed % 2 else dataflow
+
+
 def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
     wrong, moments = [], 0
     for seed in range(RUNS):
         rules = "design" if seed % 3 == 0 else "sound"
-        recording, rng = random_dataflow(seed).replace(rules=rules).record(), Random(seed)
+        recording, rng = _shaped(seed).replace(rules=rules).record(), Random(seed)
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
             wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]

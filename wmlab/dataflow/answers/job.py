@@ -12,7 +12,7 @@ Everything that answers know of a running job is in this module. It uses, and no
                                    target_instance
     instance                       name, sent: {key: (watermark, since_ms)}, last_item, outbox, output_queues
     instance of a processor        processor, level and edges[n].level: coalescer, moved_ms: {key: clock ms}
-    instance of a source           times[n].mapper, states[n].partitions, partitions: [number],
+    instance of a source           times[n].mapper, states[n].partitions, states[n].last, partitions: [number],
                                    rows: {number: (last_ms, rejected)}
 """
 
@@ -157,6 +157,15 @@ class JobState:
     def sent(self, vertex: str, instance: int) -> Mapping[int, tuple[int, int]]:
         """The last watermarks that an instance put on its queues, by key: (watermark, since when in clock ms)."""
         return self._job.instances[vertex, instance].sent
+
+    def sent_before(self, vertex: str, instance: int, key: int) -> int:
+        """The watermark up to which an instance of a source has sent those of a key, also before a restart; or `MIN`.
+
+        It sends the ones above.
+        """
+        source = self._job.instances[vertex, instance]
+        assert isinstance(source, SourceInstance)
+        return next(s.last for t, s in zip(source.times, source.states, strict=True) if t.mapper.key == key)
 
     def last_kind(self, vertex: str, instance: int) -> str | None:
         """The kind of the last item that an instance put on its queues; None: it has sent nothing."""

@@ -319,7 +319,7 @@ class Search:
         mapper, partitions = self.job.partitions(vertex, instance, target.key)
         if mapper.frames is None:
             return [self._blocking(vertex, instance, "no watermark", target)]
-        awaited = target.value
+        awaited = max(target.value, self.job.sent_before(vertex, instance, target.key) + 1)
         if awaited != START:
             # What a source sends is throttled, so a partition has reached the value when it has reached its frame.
             target = replace(target, value=mapper.frames.higher(awaited - 1))

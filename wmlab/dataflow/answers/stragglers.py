@@ -29,7 +29,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "on queue": "a watermark of the vertex waited on a queue to be taken",
     "behind rows": "the instance had taken the watermark, and was not done with rows that it took before",
     "no room": "a queue out of the instance was full",
-    "inside": "the instance had the watermark, and had not sent it: a call was in flight, or its function kept it",
+    "inside": "the instance had the watermark, and had not sent it: a call was in flight, its function kept it, or a "
+    "join sends what a snapshot gave back with the next watermark that comes",
 }
 """What each cause means."""
 
