@@ -105,6 +105,18 @@ def test_a_sentence_is_a_template_over_labels() -> None:
         Said(facts=facts, templates=("It was made at {made at}.",)).sentence  # noqa: B018
 
 
+def test_of_each_choice_the_first_template_is_said_whose_labels_are_there_and_of_which_one_has_several_values() -> None:
+    both = Facts(LABELS, {"holder": ("w1", "w2"), "last noted": (1, 2), "cycles": 3})
+    waits = ("{holder} noted {last noted}.", "It waits for {holder}.", "It waits.")
+    assert both.chosen(waits, ["It was made at {made at}."], ["Cycles: {cycles}."]) == (
+        "It waits for {holder}.",
+        "Cycles: {cycles}.",
+    )
+    assert both.chosen(waits, ["Cycles: {cycles}."], waits) == ("It waits for {holder}.", "Cycles: {cycles}.")
+    assert Facts(LABELS, {"holder": ("w1",), "last noted": (1,)}).chosen(waits) == waits[:1]
+    assert Facts(LABELS, {"sealed": True}).chosen(waits[:2], ()) == ()
+
+
 def test_a_page_has_the_sentence_and_the_facts_folded_with_their_meanings() -> None:
     answer = Said(facts=Facts(LABELS, {"holder": "<w1>"}), templates=("It waits for {holder}.",))
     html = answer._repr_html_()

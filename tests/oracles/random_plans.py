@@ -78,7 +78,7 @@ def _query(name: str, names: list[str], draw: Random) -> wm.progress.Query:
         [plan.Emit(), window, plan.Emit()],
         [plan.Renumber(f"{name}-merged"), window],
         [plan.InOrder(f"{name}-order"), window],
-        [plan.Renumber(f"{name}-merged"), plan.Map(2.0), plan.Emit()],
+        [plan.Renumber(f"{name}-merged"), plan.Projection(2.0), plan.Emit()],
         [window, plan.Emit(), plan.Aggregate(1_000)],
     ]
     if len(sources) > 1:
@@ -92,8 +92,8 @@ def _source(name: str, draw: Random) -> wm.progress.Source:
         [],
         [],
         [plan.Filter(0.5)],
-        [plan.Map(2.0), plan.Emit()],
-        [plan.Map(3.0), plan.Emit(), plan.Filter(0.8), plan.Emit(buffer_records=3)],
+        [plan.Projection(2.0), plan.Emit()],
+        [plan.Projection(3.0), plan.Emit(), plan.Filter(0.8), plan.Emit(buffer_records=3)],
         [plan.Emit(), plan.InOrder(f"{name}-order")],
         [plan.Renumber(f"{name}-renumbered")],
         [plan.Aggregate(100)],

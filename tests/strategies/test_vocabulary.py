@@ -119,9 +119,9 @@ def test_every_label_and_headline_of_a_chart_is_said() -> None:
     sure = charts.uncertainty(spoiled(0).trace, PravegaWatermark(5_000))
     assert {label for chart in (*drawn, sure) for label in chart.facts} == set(words.CHART_LABELS)
     heads = {sure.facts.fill(words.UNCERTAINTY_HEADLINE), *(chart.facts.fill(text) for chart in drawn for text in
-        words.WRITERS_HEADLINES if chart.facts.first_of(words.WRITERS_HEADLINES) == text)}  # fmt: skip
+        words.WRITERS_HEADLINES if chart.facts.chosen(words.WRITERS_HEADLINES) == (text,))}  # fmt: skip
     assert heads == {chart.sentence for chart in (*drawn, sure)}
-    chosen = {chart.facts.first_of(words.WRITERS_HEADLINES) for chart in drawn}
+    chosen = {template for chart in drawn for template in chart.facts.chosen(words.WRITERS_HEADLINES)}
     assert chosen == set(words.WRITERS_HEADLINES)
 
 

@@ -136,13 +136,13 @@ class Facts(Mapping[str, Value]):
         times = self._times(names)
         return template.format_map({name: listed(self._texts(name, times), most=_NAMED) for name in names})
 
-    def first_of(self, templates: Iterable[str]) -> str | None:
-        """The first template whose labels are all there, and of which at most one has several values; None: none."""
-        for template in templates:
-            names = _labels_in(template)
-            if names <= self._values.keys() and sum(isinstance(self._values[name], tuple) for name in names) <= 1:
-                return template
-        return None
+    def chosen(self, *choices: Iterable[str]) -> tuple[str, ...]:
+        """Of each choice the first template that fits, if one does; two at most, as an answer has no more.
+
+        A template fits if its labels are all there, and at most one of them has several values.
+        """
+        fitting = (next(filter(self._fits, templates), None) for templates in choices)
+        return tuple(template for template in fitting if template is not None)[:2]
 
     def rows(self) -> list[tuple[Label, list[str]]]:
         """Each label with its values in words; the first moment alone says its day and the zone."""
@@ -164,6 +164,10 @@ class Facts(Mapping[str, Value]):
 
     def _repr_html_(self) -> str:
         return html_rows((label.name, texts, label.meaning) for label, texts in self.rows())
+
+    def _fits(self, template: str) -> bool:
+        names = _labels_in(template)
+        return names <= self._values.keys() and sum(isinstance(self._values[name], tuple) for name in names) <= 1
 
     def _times(self, names: Iterable[str]) -> Mapping[tuple[Kind, int], str]:
         """How the times of some labels are written: in tenths, or all in ms if two of them would look the same."""

@@ -153,12 +153,11 @@ def holders_over(
     """The answer about a run from one moment to another (clock, ms): the first holder of `bound`, and `also`."""
     holders = holders_of(stretches)
     facts = Facts(RUN_LABELS, {**of_first(bound, holders), **also}, clock_ms=span[0])
-    chosen = (facts.first_of(templates) for templates in (_FAILED, (OF_STOP, *OF_RUN), _OF_RUN_NEXT))
     return Holders(
         stream=stream,
         run_ms=span[1] - span[0],
         holders=holders,
         facts=facts,
-        templates=tuple(template for template in chosen if template is not None)[:2],
+        templates=facts.chosen(_FAILED, (OF_STOP, *OF_RUN), _OF_RUN_NEXT),
         meanings=meanings_of(holders, meanings or {}),
     )

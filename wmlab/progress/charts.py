@@ -39,7 +39,6 @@ from wmlab.core.errors import ChartError
 from wmlab.core.facts import Facts, Head, Value as FactValue
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, listed, moment, shown
-from wmlab.progress.answers.explain import said
 from wmlab.progress.answers.vocabulary import LABELS, OF_PREFIX, OF_PROGRESS, OF_WINDOWS, Templates
 from wmlab.progress.diagram import plan as plan
 from wmlab.progress.scenario import last_of
@@ -268,7 +267,7 @@ def _head_of_prefix(arrivals: Table, emitter: str) -> Head:
 
 def _head(values: Mapping[str, FactValue], templates: Templates, clock_ms: int) -> Head:
     facts = Facts(LABELS, values, clock_ms=clock_ms)
-    return Head(facts=facts, templates=said(facts, templates))
+    return Head(facts=facts, templates=facts.chosen(templates))
 
 
 _MOST: Final = 400

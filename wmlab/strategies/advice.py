@@ -124,8 +124,7 @@ class Advice(FactAnswer):
     @property
     def templates(self) -> tuple[str, ...]:  # type: ignore[override]
         """Whether to take the strategy, and what it did on the unseen half."""
-        chosen = map(self.facts.first_of, (ADVICE_HEADLINES, ADVICE_EXPECTED))
-        return tuple(template for template in chosen if template is not None)
+        return self.facts.chosen(ADVICE_HEADLINES, ADVICE_EXPECTED)
 
     def to_dict(self) -> dict[str, Any]:
         """The advice as dicts, lists and scalars."""

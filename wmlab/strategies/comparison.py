@@ -253,8 +253,7 @@ class Comparison(FactAnswer, TableAnswer[Outcome]):
     @property
     def templates(self) -> tuple[str, ...]:  # type: ignore[override]
         """What misses least, and what lags least or that times are wrong."""
-        chosen = map(self.facts.first_of, (COMPARISON_HEADLINES, COMPARISON_NEXT))
-        return tuple(template for template in chosen if template is not None)
+        return self.facts.chosen(COMPARISON_HEADLINES, COMPARISON_NEXT)
 
     def late_rows(self) -> Any:
         """A data frame of the late records of each strategy, as `LATE_ROWS` has them.

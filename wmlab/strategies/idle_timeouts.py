@@ -174,7 +174,7 @@ class Idleness(FactAnswer):
     @property
     def templates(self) -> tuple[str, ...]:  # type: ignore[override]
         """The timeout that makes no record late, if there are two records to tell one from another."""
-        return (self.facts.first_of(IDLE_HEADLINES) or "",)
+        return self.facts.chosen(IDLE_HEADLINES)
 
 
 def idleness(

@@ -123,7 +123,7 @@ class Profile(FactAnswer, TableAnswer[Any]):
     @property
     def templates(self) -> tuple[str, ...]:  # type: ignore[override]
         """How many records there are, and what is found in them."""
-        return PROFILE_HEADLINE, self.facts.first_of(PROFILE_NEXT) or ""
+        return self.facts.chosen([PROFILE_HEADLINE], PROFILE_NEXT)
 
     @property
     def knows_copies(self) -> bool:

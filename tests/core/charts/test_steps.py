@@ -13,6 +13,7 @@ from tests.repetitions import repetitions
 from wmlab.core.charts.scene import (
     bands,
     constant_spans,
+    longest_known,
     minus,
     staircases,
     stairs_until_unknown,
@@ -118,3 +119,14 @@ def test_a_standstill_lasts_until_the_row_that_changes_it_or_to_the_last_row() -
         (7, 30, 50, 20),
     ]
     assert [(list(s.rows), s.ended) for s in spans] == [([0], True), ([1, 2], True), ([3, 4], False)]
+
+
+def test_the_longest_stop_is_of_a_known_value_and_lasts() -> None:
+    """That it was unknown for longer does not count, nor does a value that is known at the end alone."""
+    longest = longest_known([0, 50, 60, 90, 100, 110], [None, 5, None, 5, 5, 7])
+    assert longest is not None
+    assert (longest.value, longest.from_ms, longest.to_ms) == (5, 90, 110)
+    first = longest_known([0, 10, 20, 30], [5, 6, None, None])
+    assert first is not None
+    assert (first.value, first.from_ms, first.to_ms) == (5, 0, 10)
+    assert longest_known([0, 50], [None, 5]) is None

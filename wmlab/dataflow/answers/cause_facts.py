@@ -48,12 +48,7 @@ def of_watermark(run: DataflowRun, cause: Cause, idle: Mapping[str, int], apart:
         values |= {"not waited for": tuple(left_out), "not waited for since": tuple(left_out.values())}
         values |= of_release(cause.holders, cause.release_ms)
     facts = dataflow_facts(run, values)
-    return facts, chosen(facts, AT_A_MOMENT, ENDED if cause.end is not None else RELEASE)
-
-
-def chosen(facts: Facts, *tables: Sequence[str]) -> tuple[str, ...]:
-    """Of each table of templates the first one that fits, two at most."""
-    return tuple(template for table in tables if (template := facts.first_of(table)) is not None)[:2]
+    return facts, facts.chosen(AT_A_MOMENT, ENDED if cause.end is not None else RELEASE)
 
 
 def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | None) -> dict[str, Value]:

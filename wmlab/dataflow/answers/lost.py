@@ -21,7 +21,7 @@ from typing import Any, Final
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
 from wmlab.core.words import shown
-from wmlab.dataflow.answers.cause_facts import chosen, dataflow_facts, of_end
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import row_words
 from wmlab.dataflow.answers.values import DroppedRow, Drops
@@ -86,7 +86,7 @@ def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
         }
         values["kept with timeout"] = max(row.number("kept with timeout") for row in idle)
     facts = dataflow_facts(run, values)
-    return Drops(rows=tuple(rows), facts=facts, templates=chosen(facts, FAILED, DROPS, IDLE_WHEN_PASSED))
+    return Drops(rows=tuple(rows), facts=facts, templates=facts.chosen(FAILED, DROPS, IDLE_WHEN_PASSED))
 
 
 def level_of(drop: RecordedRow) -> tuple[int, str, int, str, int]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
 from wmlab.dataflow.answers.cause import release_ms_of, setters_first
-from wmlab.dataflow.answers.cause_facts import chosen, dataflow_facts, of_end, of_holders, of_release
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end, of_holders, of_release
 from wmlab.dataflow.answers.run import DataflowRun, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
 from wmlab.dataflow.answers.values import Explanation
@@ -220,7 +220,7 @@ class WindowAnswers:
             cause=cause,
             needed=self.rule.closed_by(end),
             facts=facts,
-            templates=chosen(facts, FAILED, *templates),
+            templates=facts.chosen(FAILED, *templates),
             **fields,
         )
 

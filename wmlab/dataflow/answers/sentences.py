@@ -14,8 +14,7 @@ from wmlab.dataflow.answers.vocabulary import FAILED
 def failure_sentence(run: DataflowRun) -> str:
     """That the job failed, and why; empty if it did not."""
     facts = dataflow_facts(run, of_end(run.end))
-    template = facts.first_of(FAILED)
-    return "" if template is None else facts.fill(template)
+    return "".join(map(facts.fill, facts.chosen(FAILED)))
 
 
 def failure_of(recording: Recording) -> str:

@@ -28,7 +28,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, rounded
-from wmlab.dataflow.answers.cause_facts import chosen as chosen_templates, dataflow_facts, of_end
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
@@ -346,7 +346,7 @@ def _head(level: LevelHistory, key: int, dropped: int) -> Head:
             "dropped": dropped or None,
         },
     )
-    return Head(facts=facts, templates=chosen_templates(facts, FAILED, LAST, (LOST_ROWS,)))
+    return Head(facts=facts, templates=facts.chosen(FAILED, LAST, (LOST_ROWS,)))
 
 
 _BARS_DRAWN: Final = 16

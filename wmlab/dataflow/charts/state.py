@@ -14,7 +14,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, joined, moment, rounded
-from wmlab.dataflow.answers.cause_facts import chosen, dataflow_facts, of_end
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, row_words
 from wmlab.dataflow.answers.state import held_sizes
@@ -301,4 +301,4 @@ def _head(
             "limit": limits[0] if limits else None,
         },
     )
-    return Head(facts=facts, templates=chosen(facts, FAILED, STATE, AT_THE_END))
+    return Head(facts=facts, templates=facts.chosen(FAILED, STATE, AT_THE_END))

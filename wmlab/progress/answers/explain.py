@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wmlab.core.charts.scene import constant_spans
+from wmlab.core.charts.scene import longest_known
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import FactAnswer, Facts, Value
 from wmlab.core.holders import Holders, Stretch, holders_of, holders_over
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.progress.answers.recorded_query import RecordedQuery
-from wmlab.progress.answers.vocabulary import LABELS, MEANINGS, OF_STATE, OF_WATERMARK, State, Templates
+from wmlab.progress.answers.vocabulary import LABELS, MEANINGS, OF_STATE, OF_WATERMARK, State
 from wmlab.progress.answers.walk import QueryWalk
 from wmlab.progress.model.chunks import MEANING
 
@@ -76,11 +76,9 @@ def explain_plan(
 def _longest_stop(arrivals: Sequence[Mapping[str, Any]], end_ms: int, stretches: Sequence[Stretch]) -> dict[str, Value]:
     """The longest time for which a watermark kept one known value, and who held it longest in that time."""
     at_ms, reached = ([row[name] for row in arrivals] for name in ("arrived_ms", "reached"))
-    spans = constant_spans([*at_ms, end_ms], [*reached, *reached[-1:]])
-    known = [span for span in spans if span.value is not None and span.length_ms]
-    if not known:
+    stop = longest_known([*at_ms, end_ms], [*reached, *reached[-1:]])
+    if stop is None:
         return {}
-    stop = max(known, key=lambda span: span.length_ms)
     within = (
         replace(each, from_ms=max(each.from_ms, stop.from_ms), to_ms=min(each.to_ms, stop.to_ms))
         for each in stretches
@@ -124,9 +122,4 @@ def _explained(query: RecordedQuery, operator: str, walk: QueryWalk) -> Progress
         },
         clock_ms=walk.at_ms,
     )
-    return ProgressExplanation(facts=facts, templates=said(facts, OF_STATE[states[0]], OF_WATERMARK))
-
-
-def said(facts: Facts, *choices: Templates) -> tuple[str, ...]:
-    """Of each choice the first template whose labels are all there."""
-    return tuple(template for templates in choices if (template := facts.first_of(templates)) is not None)
+    return ProgressExplanation(facts=facts, templates=facts.chosen(OF_STATE[states[0]], OF_WATERMARK))

@@ -59,7 +59,7 @@ def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> C
         *(dots for dots, _ in marked),
     ]
     facts = _facts(trace, clocks, flags)
-    sentence = facts.fill(facts.first_of(WRITERS_HEADLINES) or "")
+    sentence = "".join(map(facts.fill, facts.chosen(WRITERS_HEADLINES)))
     marks = [
         f"Marked are {grouped(len(dots.xs))} of {grouped(count)} records of the kind {noun!r}."
         for (dots, count), (noun, _, _) in zip(marked, _LOOKS, strict=True)

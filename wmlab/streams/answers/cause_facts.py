@@ -18,7 +18,6 @@ from wmlab.streams.answers.vocabulary import (
     OF_UPPER,
     WITHOUT_PARTY,
     CauseKind,
-    Templates,
 )
 
 Values = Mapping[str, Value]
@@ -28,18 +27,18 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
     """The facts about what holds a curve, and the templates of the one or two sentences about it."""
     if cause.log is None:
         facts = _facts(cause, of_log(cause))
-        return facts, _said(facts, OF_LOG[cause.kind], OF_LOG_NEXT)
+        return facts, facts.chosen(OF_LOG[cause.kind], OF_LOG_NEXT)
     if cause.log.since_ms is None:
         return of_cause(cause.log)
     if cause.kind is CauseKind.NEWEST:
         facts = _facts(cause, {**_own(cause), **of_log(cause.log)})
         own = OF_GROUP if cause.reader is None else OF_READER
-        return facts, _said(facts, own[cause.kind], OF_LOG[cause.log.kind])
+        return facts, facts.chosen(own[cause.kind], OF_LOG[cause.log.kind])
     facts = _facts(cause, _with_others(cause))
     if cause.reader is None:
-        return facts, _said(facts, OF_GROUP[cause.kind], OF_GROUP_NEXT)
+        return facts, facts.chosen(OF_GROUP[cause.kind], OF_GROUP_NEXT)
     headlines = OF_GROUP if cause.follows else OF_READER
-    return facts, _said(facts, headlines[cause.kind], OF_READER_NEXT)
+    return facts, facts.chosen(headlines[cause.kind], OF_READER_NEXT)
 
 
 def of_upper(cause: Cause, upper: int | None, noted_by: tuple[str, ...]) -> tuple[Facts, tuple[str, ...]]:
@@ -57,7 +56,7 @@ def of_upper(cause: Cause, upper: int | None, noted_by: tuple[str, ...]) -> tupl
             **states("reader", [party for party in cause.readers if party.name == cause.reader]),
         },
     )
-    return facts, _said(facts, OF_UPPER[curve])
+    return facts, facts.chosen(OF_UPPER[curve])
 
 
 def of_log(cause: Cause) -> Values:
@@ -98,11 +97,6 @@ def held_by(cause: Cause) -> tuple[str, ...]:
 
 def _facts(cause: Cause, values: Values) -> Facts:
     return Facts(LABELS, {"moment": cause.at_ms, **values}, clock_ms=cause.at_ms)
-
-
-def _said(facts: Facts, *choices: Templates) -> tuple[str, ...]:
-    chosen = (facts.first_of(templates) for templates in choices)
-    return tuple(template for template in chosen if template is not None)
 
 
 def _own(cause: Cause) -> Values:

@@ -151,6 +151,4 @@ HEADS: Final[Mapping[str, tuple[str, ...]]] = {
 def head_of(chart: str, values: Mapping[str, Value], *, clock_ms: int | None = None) -> Head:
     """What stands above a chart of `HEADS` with these facts; `clock_ms` is a time of the clock of the run."""
     facts = Facts(HEAD_LABELS, values, clock_ms=clock_ms)
-    template = facts.first_of(HEADS[chart])
-    assert template is not None  # the last one of each has labels that are always there
-    return Head(facts=facts, templates=(template,))
+    return Head(facts=facts, templates=facts.chosen(HEADS[chart]))

@@ -39,13 +39,12 @@ def stragglers_of(recording: Recording, stream: str) -> Holders:
     holders = tuple(sorted(longest_first, key=lambda holder: holder.why == CauseKind.PERIOD))
     of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves)}
     facts = Facts(LABELS, of_run, clock_ms=start_ms)
-    chosen = (facts.first_of(templates) for templates in (OF_RUN, OF_RUN_NEXT))
     return Holders(
         stream=stream,
         run_ms=end_ms - start_ms,
         holders=holders,
         facts=facts,
-        templates=tuple(template for template in chosen if template is not None),
+        templates=facts.chosen(OF_RUN, OF_RUN_NEXT),
         meanings=meanings_of(holders, MEANINGS),
     )
 

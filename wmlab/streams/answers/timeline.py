@@ -244,7 +244,7 @@ def _moment(
 ) -> Moment:
     end_ms = at_ms if to_ms is None else to_ms
     facts = Facts(EFFECT_LABELS, values, clock_ms=end_ms)
-    effect = facts.fill(facts.first_of(EFFECTS.get(kind, ())) or "")
+    effect = "".join(map(facts.fill, facts.chosen(EFFECTS.get(kind, ()))))
     named = tuple(dict.fromkeys((who, *parties)))
     return Moment(at_ms=at_ms, to_ms=end_ms, who=who, what=what, effect=effect, facts={**facts}, parties=named)
 
