@@ -10,7 +10,7 @@ import pytest
 
 import wmlab as wm
 from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
-from tests.oracles.random_dataflows import random_dataflow, with_instances, with_join, with_restart
+from tests.oracles.random_dataflows import random_dataflow, shaped
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
@@ -36,7 +36,7 @@ def differences(recording: Any, at_ms: int) -> list[str]:
         wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
     places = judge.holders("count", answer.instance, answer.key, at_ms)
     if not places or any(place.partition is None for place in places):
-        # No input counts, so that no one is the lowest; or something is on its way, or in a join after a restart.
+        # All have ended; or something is on its way, or in a join after a restart.
         return wrong
     named, below = (
         {
@@ -55,21 +55,11 @@ def differences(recording: Any, at_ms: int) -> list[str]:
     return wrong
 
 
-def _shaped(seed: int) -> flow.Dataflow:
-    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join."""
-    dataflow = random_dataflow(seed)
-    if seed % 8 >= 4:
-        dataflow = with_join(dataflow, seed)
-    if seed % 4 >= 2:
-        dataflow = with_instances(dataflow, seed)
-    return with_restart(dataflow, seed) if seed % 2 else dataflow
-
-
 def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
     wrong, moments = [], 0
     for seed in range(RUNS):
         rules = "design" if seed % 3 == 0 else "sound"
-        recording, rng = _shaped(seed).replace(rules=rules).record(), Random(seed)
+        recording, rng = shaped(seed).replace(rules=rules).record(), Random(seed)
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
             wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]
