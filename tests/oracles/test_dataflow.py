@@ -143,3 +143,33 @@ def test_the_one_input_that_is_left_when_the_other_is_idle_is_named() -> None:
     assert recording.explain(at_ms="6 s", vertex="both").facts["holder"] == "partition 0 of web"
     chart = wm.dataflow.chart.coalescing(recording, vertex="both")
     assert chart.sentence == "The last watermark at both was 8.5 s."
+
+
+def test_of_two_inputs_the_way_of_the_first_one_is_told() -> None:
+    sources = [
+        flow.Source(name, columns=["t"], rows=[[100], [200]], arrival="t", times="t", idle_timeout_ms=1_000)
+        for name in ("web", "app")
+    ]
+    window = flow.Window("count", "5 s", column="t", aggregates={"n": "count()"})
+    recording = flow.Dataflow(
+        "two ways",
+        vertices=[*sources, flow.Map("same", select={"t": "t"}), flow.Merge("both"), window, flow.Sink("out")],
+        edges=["web -> same -> both -> count -> out", "app -> both"],
+        duration_ms="10 s",
+    ).record()
+    facts = recording.explain(at_ms="6 s", vertex="count").facts
+    assert facts["holder"] == ("partition 0 of web", "partition 0 of app")
+    assert facts["through"] == ("same", "both")
+
+
+def test_of_several_instances_the_lowest_watermark_is_told_or_that_of_the_one_asked_for() -> None:
+    source = flow.Source("web", columns=["t"], rows=[[t] for t in range(0, 9_000, 500)], arrival="t", times="t")
+    recording = flow.Dataflow(
+        "two instances",
+        vertices=[source, flow.Merge("both", parallelism=2), flow.Sink("out", parallelism=1)],
+        edges=["web -> both -> out"],
+        duration_ms="10 s",
+    ).record()
+    asked = {"vertex": "both"}, {"vertex": "both", "instance": 1}, {"vertex": "out"}
+    bounds = [recording.explain(**each).facts["bound"] for each in asked]
+    assert bounds == ["lowest watermark at both", "watermark at both[1]", "watermark at out"]

@@ -60,8 +60,11 @@ def test_windows_of_instances_joins_and_restarts_are_where_the_tables_have_them(
         recording, rng = shaped(seed).replace(jitter_ms=0).record(), Random(seed)
         judge = WindowOracle(recording, "count")
         size_ms = next(vertex.size_ms for vertex in recording.dataflow.vertices if vertex.name == "count")
-        for at_ms in sorted(rng.randrange(200, 12_000) for _ in range(2)):
-            end = size_ms * rng.randrange(1, 10_000 // size_ms)
+        asked = [(rng.randrange(200, 12_000), size_ms * rng.randrange(1, 10_000 // size_ms)) for _ in range(2)]
+        # At the moment itself at which a row is dropped it is on no queue any more.
+        drops = recording.table("drops").to_pylist()
+        asked += [(drop["at_ms"], (drop["time"] // size_ms + 1) * size_ms) for drop in drops[-2:]]
+        for at_ms, end in sorted(asked):
             answer, truth = recording.explain(window=end, at_ms=at_ms), judge.facts(end, at_ms)
             told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
             said[answer.cause] += 1
