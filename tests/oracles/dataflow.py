@@ -2,13 +2,14 @@
 
 Nothing of `wmlab.dataflow.answers` or of its rules is used. The watermark of an input is the last that was taken from
 it; an input that sent an idle message does not count until it sends something else. Those that count and are not above
-what came out set the watermark, and are followed to the partitions of the source behind them. When no input counts, by `design` nothing
-more comes out; by other rules the highest watermark of all does, as in Hazelcast and Flink. Vertices between are those
-that forward what comes: merges, maps, filters and windows; so are sinks. A join sends of a key the lower one of what
-came and of its limit, which the other side raises; so one side holds it or the other, or both.
+what came out set the watermark, and are followed to the partitions of the source behind them. When no input counts, by
+`design` nothing more comes out; by other rules the highest watermark of all does, as in Hazelcast and Flink; then the
+idle ones are followed. Vertices between are those that forward what comes: merges, maps, filters and windows; so are
+sinks. A join sends of a key the lower one of what came and of its limit, which the other side raises; so one side holds
+it or the other, or both.
 
-Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages; "Stream-to-stream
-join", Implementation of multiple watermarks.
+Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages; "Stream-to-
+stream join", Implementation of multiple watermarks.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ class Coalesced(NamedTuple):
     inputs: Mapping[int, Input]
 
     def up_to(self, watermark: int) -> list[int]:
-        """The inputs that count and are not above a watermark, without which no higher one comes out."""
-        return [number for number, each in self.inputs.items() if each.counts and each.watermark <= watermark]
+        """The inputs that count and are not above a watermark; where none counts, the idle ones, which could be."""
+        counting = any(each.counts for each in self.inputs.values())
+        able = {n: each for n, each in self.inputs.items() if (each.counts if counting else not each.done)}
+        return [number for number, each in able.items() if each.watermark <= watermark]
 
 
 class Message(NamedTuple):
@@ -113,7 +116,7 @@ class Level:
 
 
 class Joined:
-    """A join of two inputs, each with one key, 0 on the left and 1 on the right: what came of each, and what is let out.
+    """A join of two inputs with one key each, 0 on the left and 1 on the right: what came of each, and what is let out.
 
     `bounds` are how far the time of the right side may be below and above that of the left one.
     """
@@ -171,7 +174,9 @@ class DataflowOracle:
                 if item["taken"] is not None and item["kind"] != "barrier":
                     of_key = item["key"] in {None, key}
                     message = Message(item["taken_ms"], queue["input"], item["kind"], item["value"])
-                    came.append((item["taken"], queue["edge"], message if of_key else message._replace(kind="other key")))
+                    came.append(
+                        (item["taken"], queue["edge"], message if of_key else message._replace(kind="other key"))
+                    )
         return sorted(came, key=itemgetter(0))
 
     def _edges(self, vertex: str, instance: int) -> dict[int, list[int]]:
@@ -246,16 +251,16 @@ class DataflowOracle:
         return known
 
     def held_ms(self, vertex: str, instance: int, key: int, end_ms: int) -> dict[int, int]:
-        """For how long each input edge set the watermark of an instance."""
+        """For how long each input edge counted and set the watermark of an instance."""
         history = [(from_ms, every) for from_ms, every, _ in self.history(vertex, instance, key)]
         held = dict.fromkeys(history[0][1].inputs, 0)
         for (from_ms, every), (to_ms, _) in zip(history, [*history[1:], (end_ms, None)], strict=True):
             for edge in every.up_to(every.watermark):
-                held[edge] += to_ms - from_ms
+                held[edge] += (to_ms - from_ms) * every.inputs[edge].counts
         return held
 
     def holders(self, vertex: str, instance: int, key: int, at_ms: int) -> set[Place]:
-        """The places that set the watermark of an instance; empty if no input counts."""
+        """The places that set the watermark of an instance; empty if all have ended."""
         every, _ = self.levels(vertex, instance, key, at_ms)
         return self._below(vertex, instance, key, at_ms, every.watermark)
 
@@ -304,13 +309,16 @@ class DataflowOracle:
         ]
         marks = {row["input"]: row["value"] for row in steps if row["input"] is not None and row["value"] is not None}
         active = steps[-1]["active"] if steps else self._read_by(source, instance)
+        if not active:
+            # A row in any of them lets something out.
+            return {Place(source, instance, number) for number in steps[-1]["idle"]}
         frame = self._sources[source].frame_ms
         restored = {row["input"]: row["value"] for row in steps if row["stimulus"] == "restored"}
         if all(number in restored for number in self._read_by(source, instance)):
             # What a snapshot gave back had been sent before.
             top = max(top, self._floor(min(restored.values()), frame))
         below = {Place(source, instance, n) for n in active if self._floor(marks.get(n), frame) <= top}
-        return below if below or not active else {Place(source, instance, None)}
+        return below or {Place(source, instance, None)}
 
     def _read_by(self, source: str, instance: int) -> list[int]:
         known = self._sources[source]

@@ -76,6 +76,16 @@ def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
 
 
+def shaped(seed: int) -> flow.Dataflow:
+    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join."""
+    dataflow = random_dataflow(seed)
+    if seed % 8 >= 4:
+        dataflow = with_join(dataflow, seed)
+    if seed % 4 >= 2:
+        dataflow = with_instances(dataflow, seed)
+    return with_restart(dataflow, seed) if seed % 2 else dataflow
+
+
 def with_another_fault(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     """The same, and a partition is added late, or the job restarts from a snapshot."""
     rng = Random(seed)

@@ -10,7 +10,7 @@ import pytest
 
 import wmlab as wm
 from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
-from tests.oracles.random_dataflows import random_dataflow, with_instances, with_join, with_restart
+from tests.oracles.random_dataflows import random_dataflow, shaped
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
@@ -36,7 +36,7 @@ def differences(recording: Any, at_ms: int) -> list[str]:
         wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
     places = judge.holders("count", answer.instance, answer.key, at_ms)
     if not places or any(place.partition is None for place in places):
-        # No input counts, so that no one is the lowest; or something is on its way, or in a join after a restart.
+        # All have ended; or something is on its way, or in a join after a restart.
         return wrong
     named, below = (
         {
@@ -55,21 +55,11 @@ def differences(recording: Any, at_ms: int) -> list[str]:
     return wrong
 
 
-def _shaped(seed: int) -> flow.Dataflow:
-    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join."""
-    dataflow = random_dataflow(seed)
-    if seed % 8 >= 4:
-        dataflow = with_join(dataflow, seed)
-    if seed % 4 >= 2:
-        dataflow = with_instances(dataflow, seed)
-    return with_restart(dataflow, seed) if seed % 2 else dataflow
-
-
 def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
     wrong, moments = [], 0
     for seed in range(RUNS):
         rules = "design" if seed % 3 == 0 else "sound"
-        recording, rng = _shaped(seed).replace(rules=rules).record(), Random(seed)
+        recording, rng = shaped(seed).replace(rules=rules).record(), Random(seed)
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
             wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]
@@ -153,3 +143,33 @@ def test_the_one_input_that_is_left_when_the_other_is_idle_is_named() -> None:
     assert recording.explain(at_ms="6 s", vertex="both").facts["holder"] == "partition 0 of web"
     chart = wm.dataflow.chart.coalescing(recording, vertex="both")
     assert chart.sentence == "The last watermark at both was 8.5 s."
+
+
+def test_of_two_inputs_the_way_of_the_first_one_is_told() -> None:
+    sources = [
+        flow.Source(name, columns=["t"], rows=[[100], [200]], arrival="t", times="t", idle_timeout_ms=1_000)
+        for name in ("web", "app")
+    ]
+    window = flow.Window("count", "5 s", column="t", aggregates={"n": "count()"})
+    recording = flow.Dataflow(
+        "two ways",
+        vertices=[*sources, flow.Map("same", select={"t": "t"}), flow.Merge("both"), window, flow.Sink("out")],
+        edges=["web -> same -> both -> count -> out", "app -> both"],
+        duration_ms="10 s",
+    ).record()
+    facts = recording.explain(at_ms="6 s", vertex="count").facts
+    assert facts["holder"] == ("partition 0 of web", "partition 0 of app")
+    assert facts["through"] == ("same", "both")
+
+
+def test_of_several_instances_the_lowest_watermark_is_told_or_that_of_the_one_asked_for() -> None:
+    source = flow.Source("web", columns=["t"], rows=[[t] for t in range(0, 9_000, 500)], arrival="t", times="t")
+    recording = flow.Dataflow(
+        "two instances",
+        vertices=[source, flow.Merge("both", parallelism=2), flow.Sink("out", parallelism=1)],
+        edges=["web -> both -> out"],
+        duration_ms="10 s",
+    ).record()
+    asked = {"vertex": "both"}, {"vertex": "both", "instance": 1}, {"vertex": "out"}
+    bounds = [recording.explain(**each).facts["bound"] for each in asked]
+    assert bounds == ["lowest watermark at both", "watermark at both[1]", "watermark at out"]

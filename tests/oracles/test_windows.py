@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from tests.oracles.random_dataflows import random_dataflow
+from tests.oracles.random_dataflows import random_dataflow, shaped
 from tests.oracles.windows import WindowOracle
 from tests.repetitions import repetitions
 
@@ -52,6 +52,27 @@ def release_differences(judge: WindowOracle, answer: Any, end: int, at_ms: int, 
         yield f"{end} at {at_ms}: {rows} do not release it"
     if judge.is_released(end, at_ms, less):
         yield f"{end} at {at_ms}: {less} release it, too"
+
+
+def test_windows_of_instances_joins_and_restarts_are_where_the_tables_have_them(count: Any) -> None:
+    said, wrong = Counter[str](), []
+    for seed in range(1, RUNS):
+        recording, rng = shaped(seed).replace(jitter_ms=0).record(), Random(seed)
+        judge = WindowOracle(recording, "count")
+        size_ms = next(vertex.size_ms for vertex in recording.dataflow.vertices if vertex.name == "count")
+        asked = [(rng.randrange(200, 12_000), size_ms * rng.randrange(1, 10_000 // size_ms)) for _ in range(2)]
+        # At the moment itself at which a row is dropped it is on no queue any more.
+        drops = recording.table("drops").to_pylist()
+        asked += [(drop["at_ms"], (drop["time"] // size_ms + 1) * size_ms) for drop in drops[-2:]]
+        for at_ms, end in sorted(asked):
+            answer, truth = recording.explain(window=end, at_ms=at_ms), judge.facts(end, at_ms)
+            told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
+            said[answer.cause] += 1
+            if told != truth:
+                wrong.append(f"seed {seed}, {end} at {at_ms}: {told}, not {truth}")
+    count(said.total(), "windows and releases of dataflows by two judges")
+    assert wrong == []
+    assert min(said[each] for each in ("came out", "waiting", "empty")) > 5
 
 
 def test_windows_are_where_the_tables_have_them_and_the_rows_that_release_one_are_the_least(count: Any) -> None:

@@ -10,6 +10,7 @@ Source: "Keyed watermark support", WM rules and Changes to window aggregation pr
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,36 +22,94 @@ Row = Mapping[str, Any]
 
 
 class WindowOracle:
-    """The windows of one vertex with one instance, of a recording of one execution."""
+    """The windows of one vertex of a recording."""
 
     def __init__(self, recording: Any, vertex: str) -> None:
         self._recording, self._vertex = recording, vertex
-        self._levels = DataflowOracle(recording)
+        self._executions = recording.table("executions").to_pylist()
+        self._snapshots = [row for row in recording.table("snapshots").to_pylist() if row["vertex"] == vertex]
         queues = recording.table("queues").to_pylist()
         items = recording.table("items").to_pylist()
-        rows = [item for item in items if item["kind"] == "event"]
-        into, out_of = ({q["queue"] for q in queues if q[side] == vertex} for side in ("target", "source"))
-        self._into = [row for row in rows if row["queue"] in into]
-        self._out = [{**row, **json.loads(row["row"])} for row in rows if row["queue"] in out_of]
+        into, out_of = (
+            {q["queue"]: q[f"{side}_instance"] for q in queues if q[side] == vertex} for side in ("target", "source")
+        )
+        self._copies = sorted(set(into.values()))
+        self._into = [{**item, "instance": into[item["queue"]]} for item in items if item["queue"] in into]
+        out = {item["queue"]: item for item in items if item["queue"] in out_of}
+        self._out = [
+            {**item, **json.loads(item["row"]), "instance": out_of[item["queue"]]}
+            for item in items
+            if item["queue"] in out and item["kind"] == "event"
+        ]
         self._drops = [drop for drop in recording.table("drops").to_pylist() if drop["vertex"] == vertex]
         self._window = next(each for each in recording.dataflow.vertices if each.name == vertex)
 
     def facts(self, end: int, at_ms: int) -> dict[str, Any]:
         """The facts that an answer about the window with this end has to say."""
         begin = end - self._window.size_ms
-        mine = [row for row in self._into if begin <= row["time"] < end and row["put_ms"] <= at_ms]
-        taken = [row for row in mine if row["taken_ms"] is not None and row["taken_ms"] <= at_ms]
-        lost = [drop for drop in self._drops if begin <= drop["time"] < end and drop["at_ms"] <= at_ms]
-        results = [row for row in self._out if row["end"] == end and row["put_ms"] <= at_ms]
-        if results:
-            passed = (each for each in self._levels.history(self._vertex, 0, 0) if each[1].watermark >= end)
+        execution = max(row["execution"] for row in self._executions if row["started_ms"] <= at_ms)
+        rows = {number: self._rows(number, execution, begin, end, at_ms) for number in self._copies}
+        results = {number: self._results(number, execution, end, at_ms) for number in self._copies}
+        left = sum(map(len, results.values()))
+        if held := sum(rows[number] for number in self._copies if not results[number]):
+            return {"cause": "waiting", "rows": held, "needed": end, "results": left or None}
+        if left:
+            # It is out when the last of its instances has let it out.
+            last = max((each[0]["put_ms"], number) for number, each in results.items() if each)
+            of_last = results[last[1]][0]["execution"]
+            levels = DataflowOracle(self._recording, of_last)
+            passed = (each for each in levels.history(self._vertex, last[1], 0) if each[1].watermark >= end)
             since_ms, coalesced, _ = next(passed)
-            out = {"came out at": results[-1]["put_ms"], "results": len(results)}
+            out = {"came out at": last[0], "results": left}
             return {"cause": "came out", "since": since_ms, "watermark": coalesced.watermark, **out}
-        if len(taken) > len(lost):
-            return {"cause": "waiting", "rows": len(taken) - len(lost), "needed": end}
-        waiting = len(mine) - len(taken)
-        return {"cause": "empty", "lost rows": len(lost) or None, "on a queue": waiting or None}
+        drops = [drop for drop in self._drops if begin <= drop["time"] < end and drop["at_ms"] <= at_ms]
+        waiting = [
+            item
+            for item in self._into
+            if item["execution"] == execution and item["kind"] == "event" and begin <= item["time"] < end
+            and item["put_ms"] <= at_ms and (item["taken_ms"] is None or item["taken_ms"] > at_ms)
+        ]  # fmt: skip
+        return {"cause": "empty", "lost rows": len(drops) or None, "on a queue": len(waiting) or None}
+
+    def _before(self, number: int, execution: int) -> tuple[int, int, int] | None:
+        """What an execution goes on from: the execution, its snapshot, and when the instance had saved it (ms)."""
+        snapshot = self._executions[execution - 1]["snapshot"]
+        if snapshot is None:
+            return None
+        (row,) = (each for each in self._snapshots if (each["snapshot"], each["instance"]) == (snapshot, number))
+        return row["execution"], snapshot, row["saved_ms"]
+
+    def _rows(self, number: int, execution: int, begin: int, end: int, at_ms: int, until: float = float("inf")) -> int:
+        """How many rows of a window an instance took until it took the item of a position, and did not drop."""
+        mine = [each for each in self._into if (each["instance"], each["execution"]) == (number, execution)]
+        taken = [
+            each
+            for each in mine
+            if each["kind"] == "event" and begin <= each["time"] < end
+            and each["taken"] is not None and each["taken_ms"] <= at_ms and each["taken"] < until
+        ]  # fmt: skip
+        lost = Counter((drop["row"], drop["at_ms"]) for drop in self._drops
+                       if (drop["instance"], drop["execution"]) == (number, execution))  # fmt: skip
+        held = len(taken) - sum(lost[each["row"], each["taken_ms"]] > 0 for each in taken)
+        if (before := self._before(number, execution)) is not None:
+            saved_in, snapshot, saved_ms = before
+            barriers = (each for each in self._into if (each["instance"], each["execution"]) == (number, saved_in)
+                        and (each["kind"], each["value"]) == ("barrier", snapshot))  # fmt: skip
+            held += self._rows(number, saved_in, begin, end, saved_ms, max(each["taken"] for each in barriers))
+        return held
+
+    def _results(self, number: int, execution: int, end: int, at_ms: int) -> list[Row]:
+        """The results of a window that had left an instance, and that a restart has not taken back."""
+        mine = [
+            each
+            for each in self._out
+            if (each["instance"], each["execution"], each["end"]) == (number, execution, end)
+            and each["put_ms"] <= at_ms
+        ]
+        before = self._before(number, execution)
+        earlier = [] if before is None else self._results(number, before[0], end, before[2])
+        once = {(each["put_ms"], each["row"]): each for each in [*earlier, *mine]}
+        return [*once.values()]
 
     def is_hit(self, source: str, partition: int, at_ms: int) -> bool:
         """Whether a fault keeps back a row of a partition that comes at a moment; it stays behind late ones."""

@@ -219,7 +219,7 @@ def test_a_source_by_the_clock_that_is_idle_stands_where_it_was_left_out(asked: 
     (holder,) = answer.holders
     assert (holder.kind, holder.mark, holder.idle_since_ms, answer.watermark) == ("idle", 900, 2_000, 900)
     assert [answer.facts[label] for label in ("watermark of holder", "idle since", "end of")] == [900, 2_000, "s"]
-    assert answer.sentence.endswith("It needs a row in each of partition 0 of s.")
+    assert answer.sentence.endswith("It needs a row in partition 0 of s.")
 
 
 @pytest.mark.parametrize("asked", [{"window": (0, 5_000)}, {}])

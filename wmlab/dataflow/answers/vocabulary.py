@@ -95,7 +95,7 @@ LABELS: Final = vocabulary(
     ("row before at", Kind.MOMENT, "when the partition last had a row, or began, before the watermark passed"),
     ("idle since", Kind.MOMENT, "from when on a partition was idle, and did not count"),
     ("idle timeout", Kind.LENGTH, "after how long without a row a partition of the source is idle"),
-    ("kept with timeout", Kind.LENGTH, "the least idle timeout of the source with which the row would have been kept"),
+    ("kept with timeout", Kind.LENGTH, "the least idle timeout of the source that keeps the row; exact if jitter_ms=0"),
 )
 FAILED: Final = ("The job failed at {failed at}: {failure}.", "The job failed at {failed at}.")
 AT_A_MOMENT: Final = (
@@ -121,7 +121,7 @@ RELEASE: Final = (
     "A row of {row of} or later in {row in each of} releases it.",
     "A row of {row of} or later in any of {row in any of} releases it.",
     "A row in {row in each of} after {row after} releases it.",
-    "It needs a row in each of {row in each of}.",
+    "It needs a row in {row in each of}.",
     "It needs a row in any of {row in any of}.",
     "It is released at {released at}.",
     "The end of {end of} releases it.",

@@ -231,7 +231,7 @@ def coalescing(
     up = time_axis("watermark", ends, pad_percent=5, clock=[level.run.times_ms])
     head = _head(level, chosen, len(late))
     scene = Scene(
-        title=title or f"Who holds the watermark of key {chosen} at {level.name}?",
+        title=title or f"How far did the watermark of key {chosen} at {level.name} come?",
         subtitle=joined(head.sentence, fewer, level.note),
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
