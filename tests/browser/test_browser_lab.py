@@ -18,7 +18,11 @@ import nbformat
 import pytest
 
 from tests.browser import test_browser_scrubber as scrubber
+from tests.dataflow.scenario.test_values import behind_orders
+from tests.progress.test_drawn_plans import CHAINED, DIAGRAM
 from tests.repetitions import repetitions
+from wmlab import dataflow as flow
+from wmlab.core import mermaid
 from wmlab.core.charts.style import ROLES
 
 ROOT = Path(__file__).parents[2]
@@ -209,6 +213,64 @@ def test_names_with_markup_are_text(shoot: ModuleType, page: Any, home: Path) ->
     page.wait_for_timeout(1_000)
     assert page.locator(".jp-OutputArea img[src='x']").count() == 0
     assert MARKUP in page.locator(".js-plotly-plot").inner_text()
+
+
+def in_a_row(depth: int) -> flow.Dataflow:
+    """A dataflow of so many vertices one behind the other."""
+    return behind_orders(*(flow.Filter(f"filter-{n}", where="t > 0 and id > 0") for n in range(depth - 2)))
+
+
+DIAGRAMS = {
+    "plans of the document": DIAGRAM.mermaid(DIAGRAM.record()),
+    "windows behind windows": CHAINED.mermaid(CHAINED.record()),
+    "dataflow that goes down": in_a_row(5).mermaid(),
+    "dataflow too long to go down": in_a_row(6).mermaid(),
+}
+CROSSED_TITLES = """async image => {
+    const text = await (await fetch(image.src)).text()
+    const svg = document.body.appendChild(new DOMParser().parseFromString(text, "image/svg+xml").documentElement)
+    const labels = [...svg.querySelectorAll(".cluster-label")]
+    const titles = labels.map(label => [label.textContent.trim(), label.getBoundingClientRect()])
+    const crossed = [...svg.querySelectorAll("path.flowchart-link")].flatMap(path => {
+        const onPage = path.getScreenCTM(), length = path.getTotalLength()
+        const points = [...Array(200).keys()].map(n => path.getPointAtLength(length * n / 199).matrixTransform(onPage))
+        return titles.filter(([_, box]) => points.some(
+            point => box.left < point.x && point.x < box.right && box.top < point.y && point.y < box.bottom
+        ))
+    })
+    const links = svg.querySelectorAll("path.flowchart-link").length
+    svg.remove()
+    return {titles: titles.map(([title]) => title), links, crossed: crossed.map(([title]) => title)}
+}"""
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_a_diagram_fits_a_screen_and_its_edges_leave_titles_free(
+    shoot: ModuleType, page: Any, home: Path, theme: str
+) -> None:
+    """Of a window 1,440 px wide, a screen has 900 px below each other."""
+    write_notebook(home / "drawn.ipynb", *map(repr, DIAGRAMS))
+    notebook = nbformat.read(home / "drawn.ipynb", as_version=4)
+    for cell, text in zip(notebook.cells, DIAGRAMS.values(), strict=True):
+        cell.outputs = [nbformat.v4.new_output("display_data", {mermaid.MIME: text})]
+    nbformat.write(notebook, home / "drawn.ipynb")
+    change_theme(page, theme)
+    page.set_viewport_size({"width": 1_440, "height": 900})
+    shoot.open_notebook(page, "drawn.ipynb")
+    pictures = page.locator(".jp-RenderedMermaid img")
+    for number, name in enumerate(DIAGRAMS):
+        page.evaluate(f"{CONTENT}.scrollToItem({number}, 'start')")
+        picture = pictures.nth(number)
+        picture.wait_for()
+        box = picture.bounding_box()
+        assert box is not None, f"{name} is hidden"
+        assert 40 < box["height"] <= 900, name
+        assert box["x"] + box["width"] <= 1_440, name
+        drawn = picture.evaluate(CROSSED_TITLES)
+        assert drawn["links"] == DIAGRAMS[name].count(" -->"), name
+        assert len(drawn["titles"]) == DIAGRAMS[name].count("subgraph "), name
+        assert drawn["crossed"] == [], name
+    page.set_viewport_size({"width": WIDTH, "height": 900})
 
 
 CURVES = "[...document.querySelectorAll('.wmlab-panel .js-line')].map(line => line.getAttribute('d')).join()"

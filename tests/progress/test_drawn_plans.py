@@ -33,6 +33,8 @@ DIAGRAM = scenario(
     plan.Query("query-1", sources=[LEFT, RIGHT], operators=[JOIN, plan.Emit()]),
     plan.Query("query-2", sources=[THIRD]),
 )
+BOTH = plan.LogicalStream("both", sources=[LEFT, RIGHT], operators=[JOIN, plan.Emit()])
+CHAINED = scenario(plan.Query("q", sources=[BOTH, THIRD], operators=[plan.Join(4_000), plan.Aggregate(4_000)]))
 
 
 def edges(text: str) -> list[tuple[str, str, str]]:
@@ -98,9 +100,7 @@ def test_chains_over_all_sources_are_one_pipeline() -> None:
 
 
 def test_windows_that_feed_windows_are_pipelines_one_behind_the_other() -> None:
-    both = plan.LogicalStream("both", sources=[LEFT, RIGHT], operators=[JOIN, plan.Emit()])
-    chained = scenario(plan.Query("q", sources=[both, THIRD], operators=[plan.Join(4_000), plan.Aggregate(4_000)]))
-    found = edges(chained.mermaid())
+    found = edges(CHAINED.mermaid())
     for edge in (
         ("Emit", "origin 4", "Join Build"),
         ("Emit", "origin 3", "Join Build"),

@@ -19,11 +19,13 @@ SLANTED: Final = ("[/", "/]")
 
 _ABREAST: Final = 3
 """Nodes that have room one behind the other from left to right: the text of more would be small in a narrow column."""
+_BELOW: Final = 5
+"""Nodes that have room one below the other: a picture of more would be higher than a screen of 900 px."""
 
 
 def head(depth: int) -> str:
-    """The first line of a flowchart with so many nodes one behind the other: where there is no room, they go down."""
-    return f"flowchart {'LR' if depth <= _ABREAST else 'TB'}"
+    """The first line of a flowchart with so many nodes one behind the other: they go down where that alone has room."""
+    return f"flowchart {'TB' if _ABREAST < depth <= _BELOW else 'LR'}"
 
 
 def node(

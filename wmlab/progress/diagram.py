@@ -1,7 +1,8 @@
 """The drawing of query plans: sources, the pipelines of their operators, and the buffers on the edges.
 
-A plan is drawn as the document draws it: each pipeline is a box. A buffer is named by its four identifiers, on the edge
-over which it reaches a pipeline or the sink. Without a recording such an edge has the origin only.
+A plan is drawn as the document draws it, each pipeline in a box, but from left to right: so it fits a screen, and edges
+enter a box beside its title. A buffer is named by its four identifiers, on the edge over which it reaches a pipeline or
+the sink. Without a recording such an edge has the origin only.
 
 Source: "Watermarking and Progress", the diagram of tuple buffers through the engine.
 """
@@ -97,14 +98,14 @@ def _text(drawings: Sequence[_Drawing]) -> str:
     queries, pipelines = list[list[str]](), 0
     for drawing in drawings:
         lines = [f'    subgraph {drawing.prefix}["{in_mermaid(drawing.query.name)}"]']
-        lines.append("    direction TB")  # Mermaid turns a box that no edge leaves by a right angle
+        lines.append("    direction LR")  # Mermaid turns a box that no edge leaves by a right angle
         lines += drawing.ends
         for nodes in drawing.pipelines:
             pipelines += 1
             lines += [f'    subgraph p{pipelines}["Pipeline {pipelines}"]', *nodes, "    end"]
         queries.append([*lines, *drawing.edges, "    end"])
     # Mermaid puts the last box first.
-    return "\n".join(["flowchart TB", *chain.from_iterable(reversed(queries))]) + "\n"
+    return "\n".join(["flowchart LR", *chain.from_iterable(reversed(queries))]) + "\n"
 
 
 class _Head(NamedTuple):
