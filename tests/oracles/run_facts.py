@@ -218,7 +218,7 @@ def refused_facts(run: Run, stream: str) -> Iterator[Fact]:
     of: dict[str, list[dict[str, Any]]] = {name: [row for row in rows if row["writer"] == name] for name in names}
     yield "refused", tuple(names)
     yield "refused as", tuple(of[name][-1]["outcome"] for name in names)
-    yield "refused notes", tuple(len(of[name]) for name in names)
+    yield "refusals", tuple(len(of[name]) for name in names)
     yield "refused from", tuple(of[name][0]["received_ms"] for name in names)
     yield "refused to", tuple(of[name][-1]["received_ms"] for name in names)
 

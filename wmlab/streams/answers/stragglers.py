@@ -60,7 +60,7 @@ def _refused(curves: Curves) -> Mapping[str, Value]:
     return {
         "refused": tuple(sorted(refused)),
         "refused as": tuple(of_writer[-1]["outcome"] for of_writer in rows),
-        "refused notes": tuple(len(of_writer) for of_writer in rows),
+        "refusals": tuple(len(of_writer) for of_writer in rows),
         "refused from": tuple(of_writer[0]["received_ms"] for of_writer in rows),
         "refused to": tuple(of_writer[-1]["received_ms"] for of_writer in rows),
     }
