@@ -64,7 +64,7 @@ class Cause:
     the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running.
     `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `end_ms` is the
     planned end of the run: anything due later does not happen. `sealed_ms` and `deleted_ms` are when the stream was
-    sealed or deleted. `refused` has the outcome of the newest note of each writer whose newest note was refused, `wrote`
+    sealed or deleted. `refused` has the outcome of the newest note of those whose newest note was refused, `wrote`
     are the writers with an event or a note while no time is accepted, and `silent` is a replayed writer that is silent.
 
     Of a `group` or `reader`: `position` is the cause of the bound at the position, which is also that of what the

@@ -207,8 +207,8 @@ class RunState:
     """What is known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
     `watermarks` are all of them, `notes` those of each writer, and `seen` is what each reader last saw. `on_record` has
-    the last accepted note of each writer that a cycle would read, `newest` the one that each noted last, whatever became
-    of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
+    the last accepted note of each writer that a cycle would read, `newest` the one that each noted last, whatever
+    became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did; `owners_known` says whether the
     recording has owners. `deleted_ms` and `sealed_ms` are when the stream was deleted and sealed.
