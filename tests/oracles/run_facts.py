@@ -194,6 +194,8 @@ def run_facts(run: Run, stream: str, groups: list[Group]) -> Iterator[Fact]:
                 yield "log held by", held_by(held_longest(log, stop)[0])
     yield from refused_facts(run, stream)
     yield from what_never_came(run, stream)
+    yield "sealed at", run.incident(stream, "seal", run.end_ms)
+    yield "deleted at", run.incident(stream, "delete", run.end_ms)
 
 
 def stop_facts(curve: RunCurve, stop: Stop) -> Iterator[Fact]:

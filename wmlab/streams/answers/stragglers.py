@@ -37,7 +37,9 @@ def stragglers_of(recording: Recording, stream: str) -> Holders:
     longest_first = holders_of(_stretches(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms)))
     # That the next cycle is awaited is what a healthy run is held by.
     holders = tuple(sorted(longest_first, key=lambda holder: holder.why == CauseKind.PERIOD))
-    of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves)}
+    at_end = curves.state_at(end_ms)
+    fate = {"sealed at": at_end.sealed_ms, "deleted at": at_end.deleted_ms}
+    of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves), **fate}
     facts = Facts(LABELS, of_run, clock_ms=start_ms)
     chosen = (facts.first_of(templates) for templates in (OF_RUN, OF_RUN_NEXT))
     return Holders(

@@ -371,6 +371,8 @@ OF_RUN_NEXT: Final[Templates] = (
     "One group reads {streams apart} together, although their event times do not overlap.",
     "No cycle ran before the run ended at {no cycle before}.",
     "The script waited for a moment that never came: {never came}.",
+    "The stream was deleted at {deleted at}.",
+    "The stream was sealed at {sealed at}.",
     "Notes of {refused} were refused.",
     "The watermark in the log stood still for {log stopped for}, held by {log held by}.",
 )
