@@ -193,7 +193,8 @@ def set_by(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact
 
 def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     """The notes that were refused, who has written, and what became of the stream."""
-    last = {row["writer"]: row for row in run.by_then("writer_marks", stream, at_ms)}
+    marks = run.by_then("writer_marks", stream, at_ms)
+    last = {row["writer"]: row for row in sorted(marks, key=lambda row: row["noted_ms"])}  # as noted, not as judged
     refused = sorted(name for name, row in last.items() if row["outcome"] != SUCCESS)
     yield "refused", tuple(refused)
     yield "refused as", tuple(last[name]["outcome"] for name in refused)

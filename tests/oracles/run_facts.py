@@ -194,6 +194,8 @@ def run_facts(run: Run, stream: str, groups: list[Group]) -> Iterator[Fact]:
                 yield "log held by", held_by(held_longest(log, stop)[0])
     yield from refused_facts(run, stream)
     yield from what_never_came(run, stream)
+    yield "sealed at", run.incident(stream, "seal", run.end_ms)
+    yield "deleted at", run.incident(stream, "delete", run.end_ms)
 
 
 def stop_facts(curve: RunCurve, stop: Stop) -> Iterator[Fact]:
@@ -218,7 +220,7 @@ def refused_facts(run: Run, stream: str) -> Iterator[Fact]:
     of: dict[str, list[dict[str, Any]]] = {name: [row for row in rows if row["writer"] == name] for name in names}
     yield "refused", tuple(names)
     yield "refused as", tuple(of[name][-1]["outcome"] for name in names)
-    yield "refused notes", tuple(len(of[name]) for name in names)
+    yield "refusals", tuple(len(of[name]) for name in names)
     yield "refused from", tuple(of[name][0]["received_ms"] for name in names)
     yield "refused to", tuple(of[name][-1]["received_ms"] for name in names)
 

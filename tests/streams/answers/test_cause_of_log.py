@@ -190,7 +190,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
     (
         "a store",
         emitted(
-            cycle(12_000, None, cause="cycle failed", reason="cycle failed: writer marks"),
+            cycle(12_000, None, cause="cycle failed", reason="cycle failed: writer marks unavailable"),
             writer_marks=[mark("w1", 4_000, 11_200)],
             incidents=[fault("unavailable", "writer marks", 11_900, subject="store", until_ms=15_000)],
         ),
@@ -213,7 +213,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         ),
         12_500,
         CauseKind.STORE,
-        "The last cycle made no watermark: marks segment missing since 11.9 s.",
+        "The last cycle made no watermark: marks segment missing from 11.9 s to 12.3 s.",
         AT_11_S
         | {"holder": "marks segment", "next cycle": 13_000, "holder back at": 12_300}
         | befallen("missing", 11_900, 12_300, by="holder"),

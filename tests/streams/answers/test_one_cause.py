@@ -61,7 +61,7 @@ def test_a_cause_is_one_everywhere_and_without_it_the_bound_is_higher(shard: int
                 assert explained.cause == cause
                 if curve == GROUP:
                     assert cause.bound == lower, f"seed {seed} at {at_ms}: the chart draws another value"
-                    assert chart.answer(at_ms) == str(explained)
+                    assert str(chart.answer(at_ms)) == str(explained)
                 held = runs.is_confirmed(cause, curve) if number % EVERY == 0 else None
                 if held is not None:
                     confirmed[held] += 1
@@ -132,7 +132,7 @@ def _forecasts(recording: StreamRecording, curves: Curves, cause: Cause) -> Coun
 
 
 def test_a_walk_back_gives_the_same_causes() -> None:
-    recording = Reruns.of(3).recording()
+    recording = Reruns.of(3).recording
     curves = Curves(recording, "orders")
     moments = moments_of(3)
     there = [explain_curve(curves, LOG, "orders", at_ms) for at_ms in moments]

@@ -64,7 +64,7 @@ class Cause:
     the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running.
     `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `end_ms` is the
     planned end of the run: anything due later does not happen. `sealed_ms` and `deleted_ms` are when the stream was
-    sealed or deleted. `refused` has the outcome of the last note of each writer whose last note was refused, `wrote`
+    sealed or deleted. `refused` has the outcome of the newest note of those whose newest note was refused, `wrote`
     are the writers with an event or a note while no time is accepted, and `silent` is a replayed writer that is silent.
 
     Of a `group` or `reader`: `position` is the cause of the bound at the position, which is also that of what the
@@ -180,7 +180,7 @@ def cause_of_log(state: RunState) -> Cause:
         newest=state.lower,
         sealed_ms=state.sealed_ms,
         deleted_ms=state.deleted_ms,
-        refused={name: state.refused[name] for name in sorted(state.refused)},
+        refused=state.refused,
     )
 
 

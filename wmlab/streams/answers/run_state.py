@@ -207,8 +207,8 @@ class RunState:
     """What is known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
     `watermarks` are all of them, `notes` those of each writer, and `seen` is what each reader last saw. `on_record` has
-    the last accepted note of each writer that a cycle would read, `refused` the outcome of a later one, `processes` who
-    noted under each id. `expected_since_ms` is the first of the present run of cycles
+    the last accepted note of each writer that a cycle would read, `newest` the one that each noted last, whatever
+    became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did; `owners_known` says whether the
     recording has owners. `deleted_ms` and `sealed_ms` are when the stream was deleted and sealed.
@@ -222,7 +222,7 @@ class RunState:
     seen: dict[str, Seen] = field(default_factory=dict)
     on_record: dict[str, Note] = field(default_factory=dict)
     processes: dict[str, set[str]] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    newest: dict[str, Note] = field(default_factory=dict)
     faults: ActiveFaults = field(default_factory=ActiveFaults)
     expected_since_ms: int | None = None
     cycle_fault: Fault | None = None
@@ -241,6 +241,11 @@ class RunState:
         """The place in the log after that of the newest watermark with a lower bound; the first one for None."""
         found = (place for place, row in enumerate(self.watermarks, 1) if row["lower"] == lower and row["writers"])
         return max(found, default=0)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The outcome of the newest note of each writer whose newest note was refused, by name."""
+        return {name: note.outcome for name, note in sorted(self.newest.items()) if not note.accepted}
 
     @property
     def leader(self) -> str | None:
@@ -297,10 +302,10 @@ class RunState:
         written = {segment: offset or 0 for segment, offset in row["position"].items()}  # None: nothing yet
         note = Note(**columns, position=written)
         self.notes.setdefault(writer, []).append(note)
+        if note.noted_ms >= self.newest.setdefault(writer, note).noted_ms:  # one that is tried again may be older
+            self.newest[writer] = note
         if not note.accepted:
-            self.refused[writer] = note.outcome
             return
-        self.refused.pop(writer, None)
         self.on_record[writer] = note
         for process in (writer, *self.processes.get(writer, ())):
             self.faults.heard(process)

@@ -37,7 +37,9 @@ def stragglers_of(recording: Recording, stream: str) -> Holders:
     longest_first = holders_of(_stretches(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms)))
     # That the next cycle is awaited is what a healthy run is held by.
     holders = tuple(sorted(longest_first, key=lambda holder: holder.why == CauseKind.PERIOD))
-    of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves)}
+    at_end = curves.state_at(end_ms)
+    fate = {"sealed at": at_end.sealed_ms, "deleted at": at_end.deleted_ms}
+    of_run = {**of_stops(curves, end_ms), **_refused(curves), **_of_script(recording, curves), **fate}
     facts = Facts(LABELS, of_run, clock_ms=start_ms)
     return Holders(
         stream=stream,
@@ -59,7 +61,7 @@ def _refused(curves: Curves) -> Mapping[str, Value]:
     return {
         "refused": tuple(sorted(refused)),
         "refused as": tuple(of_writer[-1]["outcome"] for of_writer in rows),
-        "refused notes": tuple(len(of_writer) for of_writer in rows),
+        "refusals": tuple(len(of_writer) for of_writer in rows),
         "refused from": tuple(of_writer[0]["received_ms"] for of_writer in rows),
         "refused to": tuple(of_writer[-1]["received_ms"] for of_writer in rows),
     }

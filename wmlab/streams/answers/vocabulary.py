@@ -187,8 +187,8 @@ LABELS: Final = vocabulary(
     ("event arrives", Kind.MOMENT, "when the open event is appended that has the last noted time, if that is later"),
     ("clock behind by", Kind.LENGTH, "by how much the clock of a writer that holds is behind that of the run"),
     ("also behind", Kind.NAME, "writers on record that are behind, where the cause is the controller or a store"),
-    ("refused", Kind.NAME, "writers whose last note was refused; of a run those with a refused note; by name"),
-    ("refused as", Kind.WORD, "outcome of the last refused note of each of them"),
+    ("refused", Kind.NAME, "writers whose newest note was refused; of a run those with a refused note; by name"),
+    ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
     ("has written", Kind.NAME, "writers with an event or a note, while no time has been accepted, by name"),
     # The cycles.
     ("next cycle", Kind.MOMENT, "when the next cycle is due, while a writer is on record and the stream is there"),
@@ -248,7 +248,7 @@ LABELS: Final = vocabulary(
     ),
     ("log from", Kind.MOMENT, "when that stop began"),
     ("log held by", Kind.NAME, "who, or what, held the log for longest in that stop"),
-    ("refused notes", Kind.COUNT, "how many notes of each of the refused writers were refused"),
+    ("refusals", Kind.COUNT, "how often a note of each of the refused writers was refused, tried again or not"),
     ("refused from", Kind.MOMENT, "when the first of them was judged"),
     ("refused to", Kind.MOMENT, "when the last of them was judged"),
     ("no cycle before", Kind.MOMENT, "planned end of a run in which no cycle ran"),
@@ -294,14 +294,18 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
         "No time above the watermark is noted by {holder}.",
     ),
     CauseKind.PERIOD: ("Every writer has noted a time above the watermark.",),
-    CauseKind.STORE: ("The last cycle made no watermark: {holder} {holder state} since {holder since}.",),
+    CauseKind.STORE: (
+        "The last cycle made no watermark: {holder} {holder state} from {holder since} to {holder back at}.",
+        "The last cycle made no watermark: {holder} {holder state} since {holder since}.",
+    ),
     CauseKind.EXPECTED: ("The first watermark waits for expected writers.",),
     CauseKind.CYCLE_FAILED: ("The last cycle made no watermark: {reason}.",),
 }
 """The headline about the watermark in the log, by its cause."""
 OF_LOG_NEXT: Final[Templates] = (
+    "The stream was sealed at {sealed at}.",
     "Writer {silent writer} sends nothing, but goes on noting times.",
-    "The last note was refused of {refused}.",
+    "The newest note of {refused} was refused.",
     "Cycles were kept from running or storing until {delayed until} by {delayed by}.",
     "At {moment} the watermark is {watermark}, made at {made at}.",
     "At {moment} there is no watermark.",
@@ -367,7 +371,9 @@ OF_RUN_NEXT: Final[Templates] = (
     "One group reads {streams apart} together, although their event times do not overlap.",
     "No cycle ran before the run ended at {no cycle before}.",
     "The script waited for a moment that never came: {never came}.",
-    "Notes were refused of {refused}.",
+    "The stream was deleted at {deleted at}.",
+    "The stream was sealed at {sealed at}.",
+    "Notes of {refused} were refused.",
     "The watermark in the log stood still for {log stopped for}, held by {log held by}.",
 )
 """The second sentence of a whole run; there may be none."""
