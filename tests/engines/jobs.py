@@ -49,4 +49,5 @@ def job_of(*sources: Instance, waits: bool | None = None, **fields) -> Job:
         tasks[each.task] = (*tasks.get(each.task, ()), each)
     inputs = dict.fromkeys(tasks, ()) | {JOIN: tuple(tasks)}
     tasks[JOIN] = (Instance(JOIN, 0, tuple(moments)),)
-    return Job("flink", "job", END_MS, tasks, inputs, JOIN, "Join[3]", waits)
+    plans = {JOIN: "Window(TumblingEventTimeWindows(5000), EventTimeTrigger)<br/>"}
+    return Job("flink", "job", END_MS, tasks, inputs, JOIN, "Join[3]", waits, plans=plans)

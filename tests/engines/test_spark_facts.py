@@ -176,6 +176,7 @@ def test_the_plan_says_for_how_long_rows_are_kept() -> None:
         "watermarks of the plan": "ts 5 seconds",
         "state without watermark": "",
         "rows of the plan are kept": "20000, 2001, for ever",
+        "output mode is complete": "false",
     }
     within = (
         "== Analyzed Logical Plan ==\n~DeduplicateWithinWatermark [dev#2]\n"

@@ -300,8 +300,30 @@ _LATER: Final = {
     "spark5/m12_join_without_time": _truth("no fault | cannot tell", "no fault | state is not freed"),
     "spark5/m13_join_then_window": _SPARK_FINE,
 }
+_LAST: Final = {
+    # Each hundredth row is 30 s ahead.
+    "flink6/g09_some_rows_ahead": _truth("rows lost", "delay smaller than the lateness | jump into the future"),
+    # A filter before the assigner takes every row from 9 s on.
+    "flink6/g11_filter_takes_all_later": _truth("held", "no row reaches the watermark", "valid"),
+    # An operator passes a watermark on, or a marker row gives one, each 12 s.
+    "flink6/g16_passes_each_twelve_seconds": _truth("no fault | cannot tell", "no fault"),
+    "flink6/g17_marker_each_twelve_seconds": _truth("no fault | cannot tell", "no fault | watermark generator"),
+    # The control stream sends the last watermark of all, and goes on.
+    "flink6/g22_control_sends_the_last_watermark": _HEALTHY,
+    "flink6/g23_one_split_in_seconds": _truth("held", "unit of time", "p1", "subtask 1 of orders"),
+    "flink6/g27_fails_after_six_seconds": _truth("held | not running", "restarts | restarting"),
+    "flink6/g30_early_results_split_silent": _truth("held", _SILENT_PART, "subtask 1 of orders", "p1"),
+    # GROUP BY without time over a union with a silent table: nobody needs the watermark.
+    "flink6/q31_silent_group_without_time": _HEALTHY,
+    "flink6/q33_mini_batch_window": _HEALTHY,
+    "spark6/k01_pandas_event_timeout_b_silent": _truth("held", "silent source", "b]"),
+    # Another source is silent, and nobody needs the watermark.
+    "spark6/k03_dedup_without_time_b_silent": _truth("no fault | cannot tell", "no fault | state is not freed"),
+    "spark6/k04_complete_b_silent": _truth("no fault | cannot tell", "no fault | state is not freed"),
+    "spark6/k07_times_in_seconds": _truth("held", "unit of time"),
+}
 RUNS: Final = {f"kept {name}": truth for name, truth in _KEPT.items()} | {
-    f"further {name}": truth for name, truth in (_FURTHER | _NEW | _LATER).items()
+    f"further {name}": truth for name, truth in (_FURTHER | _NEW | _LATER | _LAST).items()
 }
 """Every run: "kept" ones come with wmlab, "further" ones are logs of the tests alone."""
 FURTHER_REMEDIES: Final = (

@@ -203,7 +203,7 @@ _ROWS: Final = (
         "silent subtask or partition",
         (
             Way(_HELD, ("no split left",), proves=True),
-            Way(_HELD, ("subtask silent",), _AT_WORK, proves=True),
+            Way(_HELD, ("subtask silent",), (*_AT_WORK, "needs none"), proves=True),
             Way(_HELD, ("grows", "subtask quiet"), says="subtask quiet"),
             Way(_TELL, ("may stand", "subtask quiet"), says="subtask quiet"),
             Way(_HELD, ("subtask silent",), ("paused",)),
@@ -219,8 +219,13 @@ _ROWS: Final = (
     Cause(
         "silent source",
         (
-            Way(_HELD, ("source silent",), (*_AT_WORK, "of Spark"), proves=True),
-            Way(_HELD, ("source silent", "policy min", "all declare"), ("null times", "no times"), proves=True),
+            Way(_HELD, ("source silent",), (*_AT_WORK, "of Spark", "needs none"), proves=True),
+            Way(
+                _HELD,
+                ("source silent", "policy min", "all declare"),
+                ("null times", "no times", "needs none"),
+                proves=True,
+            ),
             Way(_HELD, ("source silent",), ("null times", "paused")),
             Way(_HELD, ("grows", "source quiet"), says="source quiet"),
             Way(_TELL, ("may stand", "source quiet"), says="source quiet"),
@@ -236,6 +241,7 @@ _ROWS: Final = (
         "no row reaches the watermark",
         (
             Way(_HELD, ("rows end", "none yet"), _SILENT),
+            Way(_HELD, ("rows end", "none newer"), ("of SQL",)),
             Way(_HELD, ("offsets go on", "all silent")),
         ),
         "See the condition of {holder}.",

@@ -34,7 +34,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "restarts on": ("it has started again more than once, or has not moved since", "numRecordsOut"),
     # Where the watermark is.
     "short log": ("fewer than three polls, or two batches with rows, have been reported", "all"),
-    "needs none": ("rows come out, {rows} so far, and no operator has a watermark", "plan, numRecordsIn"),
+    "needs none": ("rows come out, {rows} so far, and no operator waits for a watermark", "plan, numRecordsIn"),
     "stands": ("the watermark stands", "currentInputWatermark"),
     "may stand": ("the watermark has not moved for a little longer than a metric is old", "currentInputWatermark"),
     "none yet": ("there has been no watermark yet", "currentInputWatermark; eventTime.watermark"),

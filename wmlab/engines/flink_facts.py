@@ -43,6 +43,11 @@ _PROCESSING_TIME: Final = re.compile(r"ProcessingTime|PROCTIME\(\)")
 _LOCAL_TIME: Final = re.compile(r"LOCALTIMESTAMP\(\) AS (\w+)(?=.*rowtime=\[\1\])", re.DOTALL)
 _IS_DECLARED: Final = re.compile(r"WatermarkAssigner\(|watermark=\[")
 _OF_SQL: Final = re.compile(r"\[\d+\]:\w+\(")
+# Operators that give their rows at once, whatever the watermark is.
+_WAITS_FOR_NONE: Final = re.compile(
+    r"[ +:-]*(Source: .*|\w+\[\d+\]: Writer|"
+    r"\[\d+\]:(TableSourceScan|WatermarkAssigner|Calc|Union|((Local|Global)?Group)Aggregate|Join|Rank)\(.*)?"
+)
 _RUNNING: Final = (None, "RUNNING", "CREATED", "INITIALIZING", "RECONCILING")
 _STATES: Final = {
     "failed": ("FAILED", "FAILING"),
@@ -96,20 +101,26 @@ def _(view: View) -> Holds:
 def _(view: View) -> Holds:
     """It has started again more than once, or its watermark has not moved since."""
     times = {at_ms for at_ms, *_ in _falls(view)}
+    begun = sum(after == "RESTARTING" != before for (_, before), (_, after) in pairwise(view.job.states))
     far_apart = bool(times) and max(times) - min(times) > CHANGES_MS
-    return far_apart or (bool(times) and need(view.job.stands_since_ms) <= max(times))
+    return far_apart or begun > 1 or (bool(times) and need(view.job.stands_since_ms) <= max(times))
 
 
 @fact("needs none")
 def _(view: View) -> Holds:
-    """Rows come out though there has been no watermark; a plan of processing time needs none before one has."""
+    """Rows come out though there has been no watermark, or nothing in the plan waits for one.
+
+    A plan of processing time needs none before rows come out.
+    """
     job = view.job
     rows = sum(each.last.written or 0 for each in job.observed)
     is_planned = bool(_PROCESSING_TIME.search(job.plan)) and not _EVENT_TIME.search(job.plan)
     is_reading = any(each.last.records for each in job.sources)
-    if need(job.reported_ms) != NONE_YET or not (rows or is_planned) or not is_reading:
-        return False
-    return {"rows": rows}
+    has_none = need(job.reported_ms) == NONE_YET or (
+        bool(_OF_SQL.search(need(job.plan.strip() or None)))
+        and all(map(_WAITS_FOR_NONE.fullmatch, re.split("<br/>|\n", job.plan)))
+    )
+    return has_none and bool(rows or is_planned) and is_reading and {"rows": rows}
 
 
 @fact("near")
@@ -344,12 +355,18 @@ def _(view: View) -> Holds:
 
 @fact("rows end")
 def _(view: View) -> Holds:
-    """An operator in the chain of a source has passed nothing on of what it has got."""
-    for task in dict.fromkeys(each.task for each in view.job.sources):
-        for steps in zip(*(each.last.steps for each in view.job.tasks[task]), strict=False):
-            rows, out = (sum(getattr(step, name) or 0 for step in steps) for name in ("records_in", "records_out"))
-            if rows and not out and all(step.records_out is not None for step in steps):
-                return {"holder": steps[0].operator, "rows": rows}
+    """An operator in the chain of a source has passed nothing on of what it has got, ever or since it stands."""
+    since_ms = (view.job.stands_since_ms or 0) + BEHIND_MS
+    for many in (view.job.tasks[task] for task in dict.fromkeys(each.task for each in view.job.sources)):
+        for steps in zip(*(each.last.steps for each in many), strict=False):
+            earlier = [s for each in many if view.job.stands for s in each.since(since_ms)[0].steps]
+            for those in ([], [step for step in earlier if step.operator == steps[0].operator]):
+                rows, out = (
+                    sum(getattr(step, name) or 0 for step in steps) - sum(getattr(step, name) or 0 for step in those)
+                    for name in ("records_in", "records_out")
+                )
+                if rows > 0 and not out and all(step.records_out is not None for step in steps):
+                    return {"holder": steps[0].operator, "rows": rows}
     return False
 
 
@@ -437,15 +454,14 @@ def _units(view: View) -> list[tuple[Instance, str, list[tuple[int, int]]]]:
     return [(each, unit, times) for each, times in known if times and (unit := unit_of(times[-1][1], view.job.at_ms))]
 
 
-@fact("unit")
-def _(view: View) -> Holds:
-    return next(({"holder": each.source, "in_unit": unit} for each, unit, _ in _units(view)), False)
+def _of_unit(view: View, *, at_its_speed: bool) -> Holds:
+    fitting = [(e, unit) for e, unit, times in _units(view) if not at_its_speed or is_the_clock(unit, times)]
+    those = [each for each, unit in fitting if (each.task, unit) == (fitting[0][0].task, fitting[0][1])]
+    return bool(those) and {"holder": view.name_of(those), "in_unit": fitting[0][1]}
 
 
-@fact("unit and speed")
-def _(view: View) -> Holds:
-    fitting = [(each, unit) for each, unit, times in _units(view) if is_the_clock(unit, times)]
-    return bool(fitting) and {"holder": fitting[0][0].source, "in_unit": fitting[0][1]}
+fact("unit")(partial(_of_unit, at_its_speed=False))
+fact("unit and speed")(partial(_of_unit, at_its_speed=True))
 
 
 @fact("near 1970")
@@ -521,7 +537,14 @@ _COMPARISONS: Final[Mapping[str, Callable[[View], Holds]]] = {
     "busy": lambda view: _first_share(_path(view), "busy_share", _ALL),
     "pressed": lambda view: _first_share(_path(view), "back_pressured_share", _MOST),
     "idle": lambda view: _named(each for each in view.origins if not view.job.is_live(each) and not each.last.ended),
-    "source ended": lambda view: _named(each for each in view.job.sources if each.last.ended),
+    # One that has sent the last watermark of all, and reads on, has not ended.
+    "source ended": lambda view: _named(
+        each
+        for each in view.job.sources
+        if all(
+            e.last.ended and need(e.silent_since_ms) <= view.job.at_ms - CHANGES_MS for e in view.job.tasks[each.task]
+        )
+    ),
     "several splits": lambda view: any(len(each.last.splits) != 1 for each in view.side),
     "sibling has one": lambda view: any(
         each.mark != NONE_YET for _, many in [view.levels("subtask") or (None, [])] for each in many

@@ -18,7 +18,7 @@ from wmlab.core.facts import Value
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from wmlab.engines.facts import FAR_MS, Functions, Holds, NotReportedError, Table, late_since, names_of, need, unit_of
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
-from wmlab.engines.spark_query import FOR_EVER, KEPT, NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
+from wmlab.engines.spark_query import COMPLETE, FOR_EVER, KEPT, NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
 from wmlab.engines.tables import NONE_YET, QUERY
 
 _OWN_STATE: Final = ("applyInPandasWithState", "transformWithState", "flatMapGroupsWithState", "mapGroupsWithState")
@@ -276,10 +276,15 @@ def _(batches: Batches) -> Holds:
 @fact("far")
 def _(batches: Batches) -> Holds:
     """Further behind the newest row all the while than the limit, and than the rows of its one source needed."""
-    if len(batches.with_rows) < _ROW_OF_BATCHES or not batches.distances or batches.delay_ms <= FAR_MS:
+    if len(batches.with_rows) < _ROW_OF_BATCHES or not batches.distances:
         return False
-    is_one = len(batches.job.sources) > 1 or bool(_needed_less(batches))
-    return is_one and {"behind": batches.delay_ms, "change": batches.distances[-1] - batches.distances[0]}
+    # Times of another unit are behind the clock themselves.
+    age_ms = batches.last.at_ms - batches.newest_ms if unit_of(batches.newest_ms, batches.last.at_ms) else 0
+    is_one = batches.delay_ms > FAR_MS and (len(batches.job.sources) > 1 or bool(_needed_less(batches)))
+    return (is_one or age_ms > FAR_MS) and {
+        "behind": max(age_ms, batches.delay_ms),
+        "change": batches.distances[-1] - batches.distances[0],
+    }
 
 
 @fact("needed less")
@@ -544,9 +549,15 @@ _COMPARISONS: Final[Mapping[str, Callable[[Batches], Holds]]] = {
     "needed more": lambda batches: (
         batches.needed_ms > batches.delay_ms and {"delay": batches.delay_ms, "needed": batches.needed_ms}
     ),
-    # No batch had an operator with state, so nothing waits for a watermark.
+    # No batch had an operator with state, or the plan has one alone that keeps all of it and gives its rows at once.
     "needs none": lambda batches: (
-        batches.is_stateless and len(batches.with_rows) > 1 and {"rows": need(batches.last.written)}
+        (
+            batches.is_stateless
+            or (len(batches.last.steps) == 1 and bool(batches.job.settings.get(WITHOUT_WATERMARK)))
+            or (len(batches.last.steps) == 1 and batches.job.settings.get(COMPLETE) == "true")
+        )
+        and len(batches.with_rows) > 1
+        and {"rows": need(batches.last.written)}
     ),
     "policy max": partial(_is_set, name=POLICY, value="max"),
     "policy min": partial(_is_set, name=POLICY, value="min"),

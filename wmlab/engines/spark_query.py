@@ -15,6 +15,7 @@ NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 WATERMARKS: Final = "watermarks of the plan"
 WITHOUT_WATERMARK: Final = "state without watermark"
 KEPT: Final = "rows of the plan are kept"
+COMPLETE: Final = "output mode is complete"
 """The names under which what the plan says is kept, next to the settings of the session."""
 FOR_EVER: Final = "for ever"
 _DECLARED: Final = re.compile(r"EventTimeWatermark [^,\n]*, (\w+)#\d+[^,\n]*: [^,\n]*, ([^\n,]+)")
@@ -22,6 +23,7 @@ _GROUPED: Final = re.compile(r"~?(?:Aggregate|Deduplicate) \[([^\]]*)\]")
 _WINDOW: Final = re.compile(r"\+ (\d+)\), LongType, TimestampType")
 _JOIN: Final = re.compile(r", \d+, (\d+), state cleanup \[ left(.*?), right(.*?) \], ")
 _UNTIL: Final = re.compile(r" (?:<|<=) (-?\d+)\)")
+_COMPLETE: Final = re.compile(r"StateStoreSave .*, Complete, -?\d+")
 _OF_WATERMARK: Final = re.compile(r"-T\d+ms")
 
 
@@ -41,11 +43,11 @@ def settings_of(query: Any) -> dict[str, str]:
 
 
 def of_plan(text: str) -> dict[str, str]:
-    """What the text of a plan says: each watermark with its delay, and the columns of a state that have none.
+    """What the text of a plan says: each watermark with its delay, the columns of a state without one, the output mode.
 
     >>> plan = "== Analyzed Logical Plan ==\\n~Aggregate [day#2], []\\n~EventTimeWatermark 5c, ts#0: timestamp, 1 hours"
-    >>> of_plan(plan)
-    {'watermarks of the plan': 'ts 1 hours', 'state without watermark': 'day', 'rows of the plan are kept': ''}
+    >>> of_plan(plan)["watermarks of the plan"], of_plan(plan)["state without watermark"]
+    ('ts 1 hours', 'day')
     """
     analyzed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     declared = [f"{column} {delay.strip()}" for column, delay in _DECLARED.findall(analyzed)]
@@ -56,6 +58,7 @@ def of_plan(text: str) -> dict[str, str]:
         WATERMARKS: ", ".join(declared),
         WITHOUT_WATERMARK: re.sub(r"#\d+L?", "", ", ".join(columns)),
         KEPT: ", ".join(dict.fromkeys([*_windows(analyzed), *_sides(text)])),
+        COMPLETE: str(bool(_COMPLETE.search(text))).lower(),
     }
 
 
