@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast, get_args, get_type_hints
 
@@ -339,7 +338,7 @@ class ScenarioFile:
         """The same scenario, extended by `quiet_ms` (ms) in which nothing new is sent."""
         return self.replace(duration_ms=self.duration_ms + quiet_ms)  # type: ignore[attr-defined]
 
-    @cached_property
+    @property
     def resolved(self) -> Self:
         """The scenario that runs: the same one, with all options filled in that were left to its `rules`."""
         return resolved(self, getattr(self, "rules", "sound"), self.rule_table)
