@@ -192,7 +192,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         _STREAM,
         column("group", TEXT, "the reader group"),
         column("version", LONG, "revision of the group's shared state; rows of one update share it"),
-        column("reader", TEXT, "who published; null while nobody owns the segment", nullable=True),
+        column("reader", TEXT, "who published; null where nobody has, or the segment is released since", nullable=True),
         _segment_id("the segment"),
         column("offset", LONG, "the group has read up to here", unit="bytes"),
         column("finished", FLAG, "the segment left the group's position: read to its end, or the group was reset"),

@@ -94,7 +94,7 @@ def test_a_reader_before_the_first_cut_has_bytes_to_read() -> None:
     }
     unowned = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
     assert unowned.cause.kind is CauseKind.ASSIGNMENT
-    assert unowned.headline == "Nobody reads segment 0@0 up to the next cut."
+    assert unowned.headline == "The published position of r has no reader for segment 0@0."
 
 
 def test_a_reader_that_is_paused_is_named_with_its_pause() -> None:

@@ -93,7 +93,7 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.NEWEST: "the newest watermark was reached, so the curve was held by what held the log",
     CauseKind.NOT_STARTED: "the group had published no position, or the reader had not polled",
     CauseKind.READER: "this reader had to read up to the next cut, and was down, gone, paused or cut off",
-    CauseKind.ASSIGNMENT: "nobody owned a segment that had to be read up to the next cut",
+    CauseKind.ASSIGNMENT: "by the published position, nobody read a segment up to the next cut",
     CauseKind.UNREAD: "the readers had not read up to the next cut",
     CauseKind.PUBLICATION: "the readers had read up to the next cut, and had not published that",
     CauseKind.NEXT_LOOK: "the reader had not polled since the bound at the position had changed",
@@ -319,7 +319,7 @@ OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
         "The bound at the position of {group} waits for {holder}.",
         "The bound at the position of {group} waits for a reader.",
     ),
-    CauseKind.ASSIGNMENT: ("Nobody reads segment {segment} up to the next cut.",),
+    CauseKind.ASSIGNMENT: ("The published position of {group} has no reader for segment {segment}.",),
     CauseKind.UNREAD: ("Group {group} has not read up to the next cut.",),
     CauseKind.PUBLICATION: ("Group {group} has read up to the next cut, and not published that.",),
 }
