@@ -28,7 +28,7 @@ def answer(job: Job) -> tuple[str, str, str | None]:
 def planned(job: Job, scan: str = "[1]:TableSourceScan(table=[[default_catalog, default_database, in]])") -> Job:
     """The job as one of SQL, whose tables make their watermark in an operator of its own."""
     text = f"{scan}<br/>+- [2]:WatermarkAssigner(rowtime=[ts], watermark=[(ts - 2000:INTERVAL SECOND)])"
-    return replace(job, plans={task: "" if task == JOIN else text for task in job.tasks})
+    return replace(job, plans=dict.fromkeys(job.tasks, text) | {JOIN: "[3]:IntervalJoin(joinType=[InnerJoin])"})
 
 
 def test_all_inputs_far_behind_the_clock_may_be_old_rows_or_a_backlog() -> None:
@@ -341,3 +341,40 @@ def test_watermarks_do_not_begin_behind_an_input_that_has_one() -> None:
     assert View(job).has_sent(JOIN)
     assert {each.task for each in View(job).origins} == {SOURCE, OTHER}
     assert {each.task for each in View(job).live} == {SOURCE}
+
+
+@pytest.mark.parametrize(
+    ("plan", "needs_none"),
+    [
+        ("[3]:GroupAggregate(groupBy=[id], select=[id, COUNT(*)])<br/>+- sink[4]: Writer<br/>", True),
+        ("[3]:Calc(select=[id])<br/>+- [4]:WindowAggregate(window=[TUMBLE(win_end=[$e])])<br/>", False),
+        (
+            "[3]:MiniBatchAssigner(interval=[10000ms], mode=[RowTime])<br/>+- [4]:GroupAggregate(groupBy=[n])<br/>",
+            False,
+        ),
+        ("[3]:GroupAggregate(groupBy=[id])<br/>+- PartitionCommitter<br/>", False),
+        ("Timers<br/>", False),
+        ("", None),  # nobody knows what it waits for
+    ],
+)
+def test_a_plan_of_tables_without_time_waits_for_no_watermark(plan: str, needs_none: bool | None) -> None:
+    """One source is silent; only a plan that is known to wait for its watermark proves that it holds anything."""
+    job = planned(job_of(source(0), source(0, task=OTHER, until=2), written=5))
+    explanation = explain((replace(job, plans=dict(job.plans or {}) | {JOIN: plan}),))
+    is_unknown = "needs none" in explanation.facts["not known"]
+    assert (None if is_unknown else explanation.facts["needs none"]) is needs_none
+    assert explanation.verdict == ("no fault" if needs_none else "held")
+    assert explanation.certainty == ("sure" if needs_none is False else "candidates")
+
+
+@pytest.mark.parametrize(("states", "restarts_on"), [("RR.", False), ("R.R", True), ("R..", False), ("...", False)])
+def test_a_job_that_was_seen_to_restart_twice_restarts_on(states: str, restarts_on: bool) -> None:
+    seen = [("RUNNING", "RESTARTING")[each == "R"] for each in f".{states}."]
+    job = replace(job_of(source(0)), states=tuple((BEGIN_MS + at * STEP_MS, state) for at, state in enumerate(seen)))
+    assert explain((job,)).facts["restarts on"] is restarts_on
+
+
+@pytest.mark.parametrize(("until", "has_ended"), [(POLLS, False), (POLLS - 2, False), (POLLS - 3, True)])
+def test_a_source_that_has_sent_the_last_watermark_and_reads_on_has_not_ended(until: int, has_ended: bool) -> None:
+    job = job_of(source(0), source(0, task=OTHER, until=until, ended=True))
+    assert explain((job,)).facts["source ended"] is has_ended

@@ -257,3 +257,11 @@ def test_a_row_a_day_ahead_is_a_jump_for_sure_if_those_beside_it_are_at_the_cloc
     explanation = answer([{**each, "batchId": number} for number, each in enumerate(lines)], waits=True)
     assert (explanation.verdict, explanation.cause) == ("rows lost", "jump into the future")
     assert explanation.certainty == certainty
+
+
+@pytest.mark.parametrize(("mode", "is_complete"), [("Complete", "true"), ("Append", "false"), ("Update", "false")])
+def test_the_plan_says_the_output_mode(mode: str, is_complete: str) -> None:
+    save = (
+        f"StateStoreSave [dev#1], state info [ ver = 5, numPartitions = 2] stateStoreCkptIds = None, {mode}, 17, 17, 2"
+    )
+    assert of_plan(PLAN.replace("\\\n", "") + save)["output mode is complete"] == is_complete

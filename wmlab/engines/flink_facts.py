@@ -116,9 +116,10 @@ def _(view: View) -> Holds:
     rows = sum(each.last.written or 0 for each in job.observed)
     is_planned = bool(_PROCESSING_TIME.search(job.plan)) and not _EVENT_TIME.search(job.plan)
     is_reading = any(each.last.records for each in job.sources)
-    has_none = need(job.reported_ms) == NONE_YET or (
-        bool(_OF_SQL.search(need(job.plan.strip() or None)))
-        and all(map(_WAITS_FOR_NONE.fullmatch, re.split("<br/>|\n", job.plan)))
+    has_none = need(job.reported_ms) == NONE_YET or all(
+        _WAITS_FOR_NONE.fullmatch(line)
+        for task in job.path
+        for line in re.split("<br/>|\n", need((job.plans or {}).get(task) or None))
     )
     return has_none and bool(rows or is_planned) and is_reading and {"rows": rows}
 
