@@ -15,7 +15,7 @@ from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
 
-RUNS = repetitions(60, long=1_000)
+RUNS = repetitions(40, long=1_000)
 END_MS = 12_000
 SAMPLED_MS = 240
 """A whole run is explained at some 200 moments, so a length may be off by a few of their distances."""
