@@ -89,6 +89,14 @@ def test_two_moments_that_differ_never_look_the_same() -> None:
     assert repr(Facts(LABELS, {"watermark": 25_240, "made at": 25_230})) == "watermark  25.240 s\nmade at    25.230 s"
 
 
+def test_a_time_that_is_needed_is_never_rounded_to_less() -> None:
+    needed = vocabulary(("row of", Kind.NEEDED_TIME, "the lowest time that is enough"))
+    said = {
+        ms: Facts(needed, {"row of": ms}).fill("{row of}") for ms in (14_000, 14_001, 14_050, 14_100, 340, 3_600_300)
+    }
+    assert [*said.values()] == ["14.0 s", "14.001 s", "14.05 s", "14.1 s", "340 ms", "1 h 0.3 s"]
+
+
 def test_instants_say_their_day_and_zone_once() -> None:
     facts = Facts(LABELS, {"watermark": 1_373_866_200_000, "made at": 1_373_866_205_000})
     assert repr(facts).split() == ["watermark", "2013-07-15", "05:30:00", "UTC", "made", "at", "05:30:05"]

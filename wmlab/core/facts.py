@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_rows, text_table
 from wmlab.core.words import (
+    HOUR_MS,
+    SECOND_MS,
     clock_words,
     exactly,
     grouped,
@@ -40,6 +42,8 @@ class Kind(StrEnum):
     """A time of the clock or, where both are one, of an event, int ms."""
     EVENT_TIME = "event time"
     """A time of an event or a watermark, int ms, where the clock of the run may have another zero."""
+    NEEDED_TIME = "needed time"
+    """An event time that is needed or more, so that no ms of it may be rounded away, int ms."""
     LENGTH = "length"
     """A duration, int ms."""
     BOUND = "bound"
@@ -110,7 +114,7 @@ class Facts(Mapping[str, Value]):
             raise ValueError(f"{unknown[0]!r} is no label of this vocabulary")
         self._labels = labels
         self._values = {label: value for label, value in single.items() if value is not None}
-        self._zeros = {Kind.MOMENT: clock_ms, Kind.EVENT_TIME: event_ms}
+        self._zeros = {Kind.MOMENT: clock_ms, Kind.EVENT_TIME: event_ms, Kind.NEEDED_TIME: event_ms}
 
     def __getitem__(self, label: str) -> Value:
         return self._values[label]
@@ -123,7 +127,7 @@ class Facts(Mapping[str, Value]):
 
     def with_facts(self, values: Mapping[str, Value]) -> Facts:
         """These facts and further ones at their end."""
-        clock_ms, event_ms = self._zeros.values()
+        clock_ms, event_ms, _ = self._zeros.values()
         return Facts(self._labels, self._values | dict(values), clock_ms=clock_ms, event_ms=event_ms)
 
     def label(self, name: str) -> Label:
@@ -182,7 +186,7 @@ class Facts(Mapping[str, Value]):
             kind: next((ms for ms in (zero, *(ms for of, ms in moments if of is kind)) if is_instant([ms])), None)
             for kind, zero in self._zeros.items()
         }
-        words = {(kind, ms): clock_words(ms, clock_ms=zeros[kind]) for kind, ms in moments}
+        words = {(kind, ms): _in_words(kind, ms, zeros[kind]) for kind, ms in moments}
         if len(set(words.values())) < len({ms for _, ms in moments}):
             words = {(kind, ms): to_the_ms(ms, clock_ms=zeros[kind]) for kind, ms in moments}
         return words
@@ -243,6 +247,13 @@ def _labels_in(template: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(template) if name}
 
 
+def _in_words(kind: Kind, time_ms: int, clock_ms: int | None) -> str:
+    """A time in a sentence: in tenths, beyond an hour in seconds, and with all digits if it is needed."""
+    if kind is Kind.NEEDED_TIME and time_ms % (100 if abs(time_ms) < HOUR_MS else SECOND_MS):
+        return exactly(time_ms) if clock_ms is None else to_the_ms(time_ms, clock_ms=clock_ms)
+    return clock_words(time_ms, clock_ms=clock_ms)
+
+
 def _single(value: Value) -> Value:
     """A tuple of one as its value, one without any value as None."""
     if not isinstance(value, tuple):
@@ -266,7 +277,7 @@ def _text(kind: Kind, value: Single, times: Mapping[tuple[Kind, int], str]) -> s
             return str(value)
     assert not isinstance(value, str)
     match kind:
-        case Kind.MOMENT | Kind.EVENT_TIME:
+        case Kind.MOMENT | Kind.EVENT_TIME | Kind.NEEDED_TIME:
             return times[kind, int(value)]
         case Kind.LENGTH:
             return rounded(value)

@@ -68,7 +68,7 @@ LABELS: Final = vocabulary(
     ("goes on at", Kind.MOMENT, "when the last instance that stands still goes on"),
     ("row in each of", Kind.NAME, "the partitions in each of which a row is needed"),
     ("row in any of", Kind.NAME, "the partitions in one of which a row is enough"),
-    ("row of", Kind.EVENT_TIME, "the lowest event time that is enough for a row in each of them"),
+    ("row of", Kind.NEEDED_TIME, "the lowest event time that is enough for a row in each of them"),
     ("row after", Kind.MOMENT, "after when a row in each of them has to come, where the clock moves the watermark"),
     ("released at", Kind.MOMENT, "when it is released if nothing comes: by the clock, or by idleness"),
     ("end of", Kind.NAME, "the inputs whose end releases it"),
