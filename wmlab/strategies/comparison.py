@@ -236,6 +236,7 @@ class Comparison(FactAnswer, TableAnswer[Outcome]):
             best = min(usable, key=lambda o: (o.missed, o.lag_p50_ms))
             first = min(usable, key=lambda o: o.lag_p50_ms or 0)
             facts |= {"misses least": best.name, "misses": best.missed_share, "its lag": best.lag_p50_ms}
+            facts["misses fewer"] = tuple(o.name for o in known if o.missed < best.missed)
             if first is not best:
                 facts |= {"lags least": first.name, "it misses": first.missed_share, "the least lag": first.lag_p50_ms}
         facts |= {

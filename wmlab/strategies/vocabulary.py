@@ -175,6 +175,7 @@ COMPARISON_LABELS: Final[Vocabulary] = vocabulary(
     ("misses least", Kind.NAME, "the usable strategy that misses the fewest records, and of these lags least"),
     ("misses", Kind.SMALL_SHARE, "the share that it misses"),
     ("its lag", Kind.LENGTH, "its median lag"),
+    ("misses fewer", Kind.NAME, "strategies that are not usable and miss fewer"),
     ("lags least", Kind.NAME, "the usable strategy with the least median lag"),
     ("it misses", Kind.SMALL_SHARE, "the share that this one misses"),
     ("the least lag", Kind.LENGTH, "its median lag"),
@@ -187,6 +188,8 @@ COMPARISON_LABELS: Final[Vocabulary] = vocabulary(
     ("wrong times of", Kind.NAME, "whose they are"),
 )
 COMPARISON_HEADLINES: Final = (
+    "Of those of use {misses least} misses the fewest records, {misses}, with a median lag of {its lag}. "
+    "Not of use, with fewer missed: {misses fewer}.",
     "{misses least} misses the fewest records, {misses}, with a median lag of {its lag}.",
     "No strategy is of use for {log}.",
 )
