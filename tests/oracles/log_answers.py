@@ -191,6 +191,7 @@ def comparison_facts(log: Trace, comparison: Any, window_ms: int | None) -> Valu
         best = min(usable, key=lambda name: (misses[name], known[name]))
         quick = min(usable, key=lambda name: known[name])
         facts |= {"misses least": best, "misses": misses[best], "its lag": known[best]}
+        facts["misses fewer"] = tuple(name for name in known if misses[name] < misses[best])
         if quick != best:
             facts |= {"lags least": quick, "it misses": misses[quick], "the least lag": known[quick]}
     facts |= {

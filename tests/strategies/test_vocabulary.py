@@ -58,6 +58,7 @@ def comparisons() -> tuple[Comparison, ...]:
     return (
         compare(log, [*early, *slow, rare], window_ms=1_000),
         compare(spoiled(0).trace, [BoundedOutOfOrderness(n) for n in (7_000, 27_000)]),
+        compare(spoiled(0).trace, [BoundedOutOfOrderness(7_000), slow[0]]),
         compare(log, [clock]),
     )
 

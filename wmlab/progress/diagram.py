@@ -1,8 +1,8 @@
 """The drawing of query plans: sources, the pipelines of their operators, and the buffers on the edges.
 
 A plan is drawn as the document draws it, each pipeline in a box, but from left to right: so it fits a screen, and no
-edge crosses the title of a box. A buffer is named by its four identifiers, on the edge over which it reaches a pipeline or
-the sink. Without a recording such an edge has the origin only.
+edge crosses the title of a box. A buffer is named by its four identifiers, on the edge over which it reaches a pipeline
+or the sink. Without a recording such an edge has the origin only.
 
 Source: "Watermarking and Progress", the diagram of tuple buffers through the engine.
 """
