@@ -66,7 +66,7 @@ def test_check_and_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["explain", target, "--at-ms", "36000", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert main(["explain", target, "--at-ms", "36000", "--group", "readers"]) == 0
-    assert capsys.readouterr().out.startswith("The position of readers ")
+    assert capsys.readouterr().out.startswith("Group readers ")
     assert main(["explain", target]) == 0
     assert "w2" in capsys.readouterr().out
 

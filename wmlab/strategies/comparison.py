@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.answers import COLUMNS_HINT, Cell, TableAnswer, pandas_frame, text_table
-from wmlab.core.arguments import the_duration, the_moment
+from wmlab.core.arguments import the_duration, the_flag, the_moment
 from wmlab.core.errors import ModelError
 from wmlab.core.facts import FactAnswer, Facts, Value, folded_facts
 from wmlab.core.times import Int64Array
@@ -319,6 +319,7 @@ def compare(
     length or period that is too small, for an end before the last arrival, and for times whose difference does not fit
     into 64 bits.
     """
+    ends = the_flag(ends, "ends", ModelError)
     chosen = list(strategies) if isinstance(strategies, Iterable) else [strategies]
     if not chosen or not all(isinstance(strategy, Strategy) for strategy in chosen):
         raise ModelError(

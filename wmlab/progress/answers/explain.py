@@ -26,6 +26,7 @@ from wmlab.progress.model.chunks import MEANING
 class ProgressExplanation(FactAnswer):
     """What holds the global watermark of an operator of a query at a moment; see `LABELS` of the vocabulary."""
 
+    at_ms: int
     facts: Facts
     templates: tuple[str, ...]
 
@@ -122,4 +123,4 @@ def _explained(query: RecordedQuery, operator: str, walk: QueryWalk) -> Progress
         },
         clock_ms=walk.at_ms,
     )
-    return ProgressExplanation(facts=facts, templates=facts.chosen(OF_STATE[states[0]], OF_WATERMARK))
+    return ProgressExplanation(at_ms=walk.at_ms, facts=facts, templates=facts.chosen(OF_STATE[states[0]], OF_WATERMARK))
