@@ -15,6 +15,7 @@ from statistics import median, median_high
 from typing import Any
 
 from tests.oracles.group_facts import Group
+from tests.oracles.present import present
 from tests.oracles.run_facts import RunCurve, Stop, held_by, held_longest
 from tests.oracles.tables import SUCCESS, Row, Run
 
@@ -34,14 +35,7 @@ class Above:
 
 def above(title: str, facts: Mapping[str, Any], template: str) -> Above:
     """With the facts that have a value; a tuple of one is that value."""
-    found: dict[str, Any] = {}
-    for label, value in facts.items():
-        single = value
-        if isinstance(value, tuple):
-            single = None if all(each is None for each in value) else value[0] if len(value) == 1 else value
-        if single is not None:
-            found[label] = single
-    return Above(title, template, found)
+    return Above(title, template, present(facts.items()))
 
 
 def lengths(times: Sequence[int]) -> list[int]:

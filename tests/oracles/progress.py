@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from tests.oracles.present import present
+
 Row = Mapping[str, Any]
 Values = dict[str, Any]
 
@@ -381,7 +383,7 @@ class PlanOracle:
     def of_moment(self, operator: str, at_ms: int) -> Values:
         """Each label of an answer at a moment, with its value."""
         holders, others = self.holders(operator, at_ms), self.others(operator, at_ms)
-        return _present(
+        return present(
             {
                 "moment": at_ms,
                 "operator": operator,
@@ -400,7 +402,7 @@ class PlanOracle:
                 "rule": self.scenario.complete if any("rule" in each.state for each in holders) else None,
                 "others": tuple(name for _, name in others),
                 "others at": tuple(mark for mark, _ in others),
-            }
+            }.items()
         )
 
     def table(self, operator: str) -> list[tuple[str, str, int, int]]:
@@ -471,7 +473,7 @@ class PlanOracle:
             ]
             lowest += [name] if all(value == mark for value in local) else []
         facts["held by" if known else "unheard of"] = tuple(lowest)
-        return _present(facts)
+        return present(facts.items())
 
     def head_of_prefix(self, operator: str, name: str) -> Values:
         """Each label of the head of the chart of a prefix: the longest time in which something came behind a gap."""
@@ -486,19 +488,19 @@ class PlanOracle:
             begin, end, prefix, inside = max(gaps, key=lambda span: span[1] - span[0])
             is_over = inside[-1] + 1 < len(rows)
             facts |= {"waited for": prefix + 1, "waited from": begin, "waited to": end if is_over else None}
-        return _present(facts)
+        return present(facts.items())
 
     def head_of_windows(self, operator: str) -> Values:
         """Each label of the head of the chart of windows."""
         rows = [row for row in self.fired if row["operator"] == operator]
         times = sorted(row["fired_ms"] for row in rows)
-        return _present(
+        return present(
             {
                 "query": self.query,
                 "windows": len(rows),
                 "fired at the end": sum(row["cause"] == "end of stream" for row in rows),
                 "longest without": max((b - a for a, b in pairwise(times)), default=None),
-            }
+            }.items()
         )
 
     def of_run(self, operator: str) -> Values:
@@ -546,15 +548,3 @@ def _listed(chunks: Sequence[int]) -> str | None:
     """Chunks in words: "1, 2 and 5"."""
     *first, last = map(str, chunks or [""])
     return (f"{', '.join(first)} and {last}" if first else last) or None
-
-
-def _present(values: Mapping[str, Any]) -> Values:
-    """The facts that have a value; a tuple of one is that value, as an answer has it."""
-    found: Values = {}
-    for label, value in values.items():
-        single = value
-        if isinstance(value, tuple):
-            single = None if all(each is None for each in value) else value[0] if len(value) == 1 else value
-        if single is not None:
-            found[label] = single
-    return found

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tests.oracles.group_facts import Group, Reader, upper_facts
 from tests.oracles.log_facts import Fact, cause_of_log, log_facts
+from tests.oracles.present import present
 from tests.oracles.run_facts import run_facts
 from tests.oracles.tables import Run
 from wmlab.streams.api import Scenario
@@ -67,7 +68,7 @@ class Oracle:
 
     def facts(self, curve: Curve, at_ms: int) -> Values:
         """Each label that an answer must have, with its value; what has none is left out."""
-        return _present([("moment", at_ms), *self._facts(curve, at_ms)])
+        return present([("moment", at_ms), *self._facts(curve, at_ms)])
 
     def cause(self, curve: Curve, at_ms: int) -> tuple[str, str]:
         """The first cause that is true of a curve, and whose it is: of the log, the group, or the reader."""
@@ -85,7 +86,7 @@ class Oracle:
         """Each label that the answer about a whole run must have, with its value."""
         rows = self.run.all_rows("positions", stream) + self.run.all_rows("windows", stream)
         groups = [self.group(stream, name) for name in sorted({row["group"] for row in rows})]
-        return _present(run_facts(self.run, stream, groups))
+        return present(run_facts(self.run, stream, groups))
 
     def _facts(self, curve: Curve, at_ms: int) -> Iterable[Fact]:
         group = None if curve.group is None else self.group(curve.stream, curve.group)
@@ -94,18 +95,6 @@ class Oracle:
         if group is None:
             return log_facts(self.run, curve.stream, at_ms)
         return group.facts(at_ms) if curve.reader is None else Reader(group, curve.reader).facts(at_ms)
-
-
-def _present(facts: Iterable[Fact]) -> Values:
-    """The facts that have a value; a tuple of one is that value, as an answer has it."""
-    found: Values = {}
-    for label, value in facts:
-        single = value
-        if isinstance(value, tuple):
-            single = None if all(each is None for each in value) else value[0] if len(value) == 1 else value
-        if single is not None:
-            found[label] = single
-    return found
 
 
 def differences(said: Mapping[str, Any], computed: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

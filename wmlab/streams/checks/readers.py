@@ -106,13 +106,13 @@ def _findings_of_reader(windows: TableRows, *, falls: bool) -> Iterator[Finding]
     judged = ("lower",) if falls else ("lower", "upper")
     known: dict[str, TableRow] = {}
     for number, window in enumerate(windows):
-        shown = [bound for bound in judged if window[bound] is not None]
-        back = next((bound for bound in shown if bound in known and window[bound] < known[bound][bound]), None)
+        compared = [bound for bound in judged if window[bound] is not None]
+        back = next((bound for bound in compared if bound in known and window[bound] < known[bound][bound]), None)
         if back is not None:
             yield _went_back(back, known[back], window)
         elif number:
             yield Finding(True)
-        known |= dict.fromkeys(shown, window)
+        known |= dict.fromkeys(compared, window)
 
 
 def _went_back(bound: str, before: TableRow, window: TableRow) -> Finding:
