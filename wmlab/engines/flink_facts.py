@@ -361,9 +361,9 @@ def _(view: View) -> Holds:
     for many in (view.job.tasks[task] for task in dict.fromkeys(each.task for each in view.job.sources)):
         for steps in zip(*(each.last.steps for each in many), strict=False):
             earlier = [s for each in many if view.job.stands for s in each.since(since_ms)[0].steps]
-            for those in ([], [step for step in earlier if step.operator == steps[0].operator]):
+            for base in ([], [step for step in earlier if step.operator == steps[0].operator]):
                 rows, out = (
-                    sum(getattr(step, name) or 0 for step in steps) - sum(getattr(step, name) or 0 for step in those)
+                    sum(getattr(step, name) or 0 for step in steps) - sum(getattr(step, name) or 0 for step in base)
                     for name in ("records_in", "records_out")
                 )
                 if rows > 0 and not out and all(step.records_out is not None for step in steps):
@@ -457,8 +457,8 @@ def _units(view: View) -> list[tuple[Instance, str, list[tuple[int, int]]]]:
 
 def _of_unit(view: View, *, at_its_speed: bool) -> Holds:
     fitting = [(e, unit) for e, unit, times in _units(view) if not at_its_speed or is_the_clock(unit, times)]
-    those = [each for each, unit in fitting if (each.task, unit) == (fitting[0][0].task, fitting[0][1])]
-    return bool(those) and {"holder": view.name_of(those), "in_unit": fitting[0][1]}
+    in_one_unit = [each for each, unit in fitting if (each.task, unit) == (fitting[0][0].task, fitting[0][1])]
+    return bool(in_one_unit) and {"holder": view.name_of(in_one_unit), "in_unit": fitting[0][1]}
 
 
 fact("unit")(partial(_of_unit, at_its_speed=False))

@@ -497,17 +497,17 @@ def _(batches: Batches) -> Holds:
 
 @fact("kept for")
 def _kept_for(batches: Batches) -> Holds:
-    kept = need(batches.job.settings.get(KEPT)).split(", ")
-    lengths = [int(each) for each in kept if each.isdecimal()]
+    in_plan = need(batches.job.settings.get(KEPT)).split(", ")
+    lengths = [int(each) for each in in_plan if each.isdecimal()]
     return bool(lengths) and {"length": max(lengths)}
 
 
 @fact("not due")
 def _(batches: Batches) -> Holds:
     """The watermark has not passed the oldest row by as much as the plan keeps it."""
-    kept = _kept_for(batches)
+    kept_for = _kept_for(batches)
     oldest_ms = need(min((low for _, low, _ in batches.timed), default=None))
-    return isinstance(kept, dict) and need(batches.job.watermark_ms) - oldest_ms < kept["length"] and kept
+    return isinstance(kept_for, dict) and need(batches.job.watermark_ms) - oldest_ms < kept_for["length"] and kept_for
 
 
 _INTERVAL: Final = re.compile(r"(\d+) (day|hour|minute|second)")
