@@ -19,9 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Final
 
+import wmlab as wm
 from tests.oracles.runs import ORDERS
 from tests.oracles.streams import Oracle
 from wmlab.streams.api import Scenario
+from wmlab.streams.model.coordination import bucket_of, qualified_name
 
 HIGHER_MS: Final = 3_000
 """By how much the bound has to be higher without the fault."""
@@ -73,7 +75,7 @@ def _named(act: Any) -> tuple[str, ...]:
     if act.kind == "lose_marks_segment":
         return ("marks segment",)
     if act.kind == "lose_bucket_owner":
-        return ("nobody", "controllers")
+        return (f"bucket {bucket_of(qualified_name(ORDERS), wm.Controllers().buckets)}",)
     name = next(str(value) for field in _BEFALLS if (value := getattr(act, field, None)) is not None)
     return ("controllers",) if name in ("leader", "committer", "distributor") else (name.replace("_", " "),)
 

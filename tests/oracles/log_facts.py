@@ -16,7 +16,7 @@ WITHOUT_PARTY: Final = {
     "first cycle": "no cycle yet",
     "expected": "expected writers",
     "period": "the cycle period",
-    "controller": "controllers",
+    "controller": "an overdue cycle",
     "store": "stores",
     "no writer left": "no active writer",
     "cycle failed": "failed cycles",
@@ -237,18 +237,44 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         yield from state_facts("holder", [state], until=True)
         yield "holder back at", state.ended_ms if state.ended_ms is not None and state.ended_ms <= at_ms else None
     if cause == "controller":
-        now, last = owner(run, stream, at_ms)
-        party = now or last
-        state = state_of(of_controllers(run, stream), party, at_ms)
-        yield "holder", party
-        yield from state_facts("holder", [state])
-        yield from partition_facts([state])
-        over = [each.ended_ms for each in of_controllers(run, stream) if each.party == party and each.ended_ms]
-        yield "holder back at", max((at for at in over if at <= at_ms), default=None) if state is None else None
+        yield from overdue_facts(run, stream, at_ms)
     if cause == "expected":
         yield "expected until", expected_until(run, stream, at_ms)
     if cause in ("controller", "store"):
         yield "also behind", tuple(behind)
+
+
+def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
+    """Who holds the watermark while a cycle is overdue: who is in a state that keeps it from running, or its bucket.
+
+    A bucket without an owner holds it while nobody may own it, or if its last owner could run cycles. An owner that
+    could run them holds it only if it ran the last one, and was in such a state since: its cycle comes late. Any other
+    owner has only just come.
+    """
+    now, last = owner(run, stream, at_ms)
+    state = state_of(of_controllers(run, stream), now or last, at_ms)
+    held_back = state_of(run.states_of(stream), bucket(run, stream), at_ms)
+    if now is None and (state is None or held_back is not None):
+        lost = [row["to_ms"] for row in ownership(run, stream) if row["to_ms"] is not None and row["to_ms"] <= at_ms]
+        yield "holder", bucket(run, stream)
+        yield "holder state", "without an owner"
+        yield "holder since", max(lost)
+    elif state is not None:
+        yield "holder", state.party
+        yield from state_facts("holder", [state])
+        yield from partition_facts([state])
+    else:
+        cycle = run.last_cycle(stream, at_ms)
+        over = [each.ended_ms for each in of_controllers(run, stream) if each.party == now and each.ended_ms]
+        back_ms = max((at for at in over if at <= at_ms), default=None)
+        if back_ms is not None and cycle is not None and cycle["controller"] == now and cycle["at_ms"] <= back_ms:
+            yield "holder", now
+            yield "holder back at", back_ms
+
+
+def bucket(run: Run, stream: str) -> str | None:
+    """The bucket of a stream, as incidents call it."""
+    return next((f"bucket {row['bucket']}" for row in ownership(run, stream)), None)
 
 
 def expected_until(run: Run, stream: str, at_ms: int) -> int | None:

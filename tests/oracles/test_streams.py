@@ -27,7 +27,7 @@ RUNS = (*range(-3, 0), *DRAWN)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
 OF_OWN_SHAPE = (replayed_run, apart_run, left_alone_run)
 MOMENTS = 5
-AT_LEAST = 0.97
+AT_LEAST = 0.98
 """The share of moments at which the only party without which the bound is higher is named."""
 
 

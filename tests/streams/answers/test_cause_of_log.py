@@ -183,9 +183,58 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         emitted(ownership=[owned(0, "c1", 0, 11_100, "orders")]),
         13_000,
         CauseKind.CONTROLLER,
-        "The cycle due at 12.0 s has not run.",
+        "The cycle due at 12.0 s has not run: bucket 0 has been without an owner since 11.1 s.",
         AT_11_S
-        | {"bucket owner": "nobody", "controller": "c1", "next cycle": 12_000, "holder": "c1", "also behind": "w1"},
+        | {"bucket owner": "nobody", "controller": "c1", "next cycle": 12_000, "also behind": "w1"}
+        | {"holder": "bucket 0", "holder state": "without an owner", "holder since": 11_100},
+    ),
+    (
+        "nobody owns the bucket, and its last owner is down",
+        emitted(
+            ownership=[owned(0, "c1", 0, 11_100, "orders")],
+            writer_marks=[mark("w1", 4_000, 11_200)],
+            incidents=[fault("crash", "c1", 11_040, subject="controller")],
+        ),
+        13_000,
+        CauseKind.CONTROLLER,
+        "The cycle due at 12.0 s has not run: c1 has been down since 11.0 s.",
+        AT_11_S
+        | {"bucket owner": "nobody", "controller": "c1", "next cycle": 12_000}
+        | {"controller state": "down", "controller since": 11_040}
+        | {"holder": "c1", "holder state": "down", "holder since": 11_040},
+    ),
+    (
+        "nobody may own the bucket, and its last owner is down as well",
+        emitted(
+            ownership=[owned(0, "c1", 0, 11_100, "orders")],
+            writer_marks=[mark("w1", 4_000, 11_200)],
+            incidents=[
+                fault("unowned", "bucket 0", 11_100, subject="bucket", until_ms=15_000),
+                fault("crash", "c1", 11_500, subject="controller"),
+            ],
+        ),
+        13_000,
+        CauseKind.CONTROLLER,
+        "The cycle due at 12.0 s has not run: bucket 0 has been without an owner since 11.1 s.",
+        AT_11_S
+        | {"bucket owner": "nobody", "controller": "c1", "next cycle": 12_000}
+        | {"controller state": "down", "controller since": 11_500}
+        | {"holder": "bucket 0", "holder state": "without an owner", "holder since": 11_100},
+    ),
+    (
+        "another controller has taken the bucket over, and has run no cycle yet",
+        emitted(
+            ownership=[owned(0, "c1", 0, 11_100, "orders"), owned(0, "c2", 11_100, None, "orders")],
+            writer_marks=[mark("w1", 4_000, 11_200)],
+            incidents=[
+                fault(kind, "c2", at_ms, subject="controller")
+                for kind, at_ms in (("pause", 11_020), ("resume", 11_080))
+            ],
+        ),
+        13_000,
+        CauseKind.CONTROLLER,
+        "The cycle due at 12.0 s has not run.",
+        AT_11_S | {"bucket owner": "c2", "controller": "c2", "next cycle": 12_000},
     ),
     (
         "a store",

@@ -25,7 +25,7 @@ from wmlab.streams.tables import Subject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Party:
-    """Who holds a bound: a writer, a reader, a controller, a store or the `segments` of a group, with its fault if any.
+    """Who holds a bound: a writer, reader, controller, bucket, store or the `segments` of a group, with its fault.
 
     A segment without an owner has had none since `fault.since_ms`, and `fault.party` was the last one. A controller
     `is_former` if nobody owns the bucket any more.
@@ -155,9 +155,9 @@ def cause_of_log(state: RunState) -> Cause:
     behind.sort(key=lambda name: (state.on_record[name].time, name))
     writers = [name for name in behind if kind is not CauseKind.LAGGING or name in (state.cycle or {})["lagging"]]
     parties = tuple(_writer(state, name, kind) for name in writers) if kind in (*OF_WRITERS, *NOT_OF_WRITERS) else ()
-    if kind is CauseKind.CONTROLLER and blocking is not None:
+    if kind is CauseKind.CONTROLLER:
         # A cycle would find these writers behind, so it would not raise the bound either.
-        parties = (blocking, *parties)
+        parties = (*_overdue_for(state, blocking), *parties)
     if kind is CauseKind.STORE and state.cycle_fault is not None:
         parties = (_store(state, state.cycle_fault), *parties)
     others = [noted.time for name, noted in state.on_record.items() if kind not in OF_WRITERS or name not in writers]
@@ -241,6 +241,22 @@ def next_cycle_blocked_by(state: RunState) -> Party | None:
         # Another controller takes over, once the session has ended.
         fault = replace(fault, until_ms=None)
     return Party(name=name, subject="controller", fault=fault, back_ms=back_ms, is_former=is_former)
+
+
+def _overdue_for(state: RunState, blocking: Party | None) -> tuple[Party, ...]:
+    """For whom a cycle is overdue: a controller that cannot run it, or the bucket if nobody owns that; () for nobody.
+
+    The owner that ran the last cycle and was kept from this one runs it late; any other owner has only just come.
+    """
+    unowned, cycle = state.unowned, state.cycle
+    if unowned is not None:
+        is_held_back = state.faults.of("bucket", unowned.party, at_ms=state.at_ms) is not None
+        if is_held_back or blocking is None or blocking.fault is None:
+            return (Party(name=unowned.party, subject="bucket", fault=unowned),)
+    if blocking is None or cycle is None or blocking.fault is not None:
+        return () if blocking is None else (blocking,)
+    is_late = blocking.back_ms is not None and cycle["at_ms"] <= blocking.back_ms
+    return (blocking,) if is_late and blocking.name == cycle["controller"] else ()
 
 
 def _store(state: RunState, fault: Fault) -> Party:

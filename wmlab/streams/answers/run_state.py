@@ -210,8 +210,9 @@ class RunState:
     the last accepted note of each writer that a cycle would read, `newest` the one that each noted last, whatever
     became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
-    stream's bucket, None while nobody does, and `last_owner` is the last one that did; `owners_known` says whether the
-    recording has owners. `deleted_ms` and `sealed_ms` are when the stream was deleted and sealed.
+    stream's bucket, None while nobody does, and `last_owner` is the last one that did. `unowned` says since when the
+    bucket is without an owner that had one; `owners_known` whether the recording has owners. `deleted_ms` and
+    `sealed_ms` are when the stream was deleted and sealed.
     """
 
     at_ms: int = 0
@@ -228,6 +229,7 @@ class RunState:
     cycle_fault: Fault | None = None
     owner: str | None = None
     last_owner: str | None = None
+    unowned: Fault | None = None
     owners_known: bool = False
     deleted_ms: int | None = None
     sealed_ms: int | None = None
@@ -293,6 +295,8 @@ class RunState:
     def _ownership(self, row: TableRow) -> None:
         self.owners_known, self.owner = True, row["controller"]
         self.last_owner = self.owner or self.last_owner
+        is_unowned = self.owner is None
+        self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=row["at_ms"]) if is_unowned else None
 
     def _mark(self, row: TableRow) -> None:
         writer = row["writer"]
@@ -370,7 +374,8 @@ class RunWalk:
         for row in owners_of(tables.recording, tables.stream):
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None:
-                    rows.append((at_ms, 1, "ownership", {"at_ms": at_ms, "controller": owner}))
+                    change = {"at_ms": at_ms, "controller": owner, "bucket": f"bucket {row['bucket']}"}
+                    rows.append((at_ms, 1, "ownership", change))
         self._rows = sorted(rows, key=lambda entry: entry[:2])
         self._taken = 0
         self._state = RunState()

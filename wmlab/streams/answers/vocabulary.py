@@ -8,8 +8,8 @@ A curve is one of three lower bounds, and each has one name:
     seen by a reader   what a reader got at its last poll: `saw`
 
 "By then" is until the moment of the answer, this included. A *holder* is the party that keeps a curve from a higher
-value: a writer, a reader, a controller, a store or the marks segment. A headline is the one whose cause holds; causes
-are listed in the order in which they are looked for, so the first one that is true is the one.
+value: a writer, a reader, a controller, a bucket, a store or the marks segment. A headline is the one whose cause
+holds; causes are listed in the order in which they are looked for, so the first one that is true is the one.
 
 Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 """
@@ -39,7 +39,7 @@ class State(StrEnum):
     MISSING = "missing"
     """The marks segment is not found."""
     UNOWNED = "without an owner"
-    """A bucket cannot be owned."""
+    """A bucket, which some controller owned before."""
     SESSION_LOST = "without a session"
     """A controller has lost its session, and has not noticed it."""
     IDLE = "idle"
@@ -121,7 +121,10 @@ and so is that of a cycle which left no row, a period of that row after it. The 
     cycle failed    else
 
 `holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it. A controller is
-kept from running cycles if it is down, gone, paused, without a session, or cut off from a store or the coordinator.
+kept from running cycles if it is down, gone, paused, without a session, or cut off from a store or the coordinator. For
+the cause controller the holder is the owner of the bucket, or the last one, if that is kept from running cycles; the
+bucket if nobody owns it, and nobody may or its last owner could run cycles; the owner if it could, has run the last
+cycle, and was kept from running the next one. Another owner has only just come, and there is no holder.
 
 `delayed by` are the holders by the causes controller and store, at any moment after the watermark that gives the curve
 its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
@@ -168,11 +171,19 @@ LABELS: Final = vocabulary(
     ("starts at", Kind.MOMENT, "when a reader that has not polled joins, or its group begins, by the script"),
     # Who holds the curve.
     ("cause", Kind.WORD, "the kind of what holds the curve"),
-    ("holder", Kind.NAME, "who holds it: writers by last noted time and name, readers by name, a controller, a store"),
+    (
+        "holder",
+        Kind.NAME,
+        "writers by last noted time and name, readers by name, a controller, a bucket or a store",
+    ),
     ("holder state", Kind.WORD, "what has befallen each holder and lasts; a store: when the last cycle ran"),
     ("holder since", Kind.MOMENT, "since when it is in that state"),
     ("holder until", Kind.MOMENT, "until when at the earliest, by the script"),
-    ("holder back at", Kind.MOMENT, "when that state of a store, or the last one of a controller, was over"),
+    (
+        "holder back at",
+        Kind.MOMENT,
+        "when that state of a store was over, or one of a controller that is late",
+    ),
     ("cut off from", Kind.NAME, "the nodes on the other side of the partition, of each holder"),
     ("last noted", Kind.MOMENT, "last accepted time of each writer that holds"),
     ("noted at", Kind.MOMENT, "when the writer noted that time"),
@@ -399,7 +410,7 @@ WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
     CauseKind.PERIOD: "the cycle period",
-    CauseKind.CONTROLLER: "controllers",
+    CauseKind.CONTROLLER: "an overdue cycle",
     CauseKind.STORE: "stores",
     CauseKind.NO_WRITER_LEFT: "no active writer",
     CauseKind.CYCLE_FAILED: "failed cycles",
