@@ -22,7 +22,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 
 FEW, MANY = 24, 1_000
-DRAWN = (*range(repetitions(FEW, long=MANY)), 36, 40, 51, 53, 89, 122)
+DRAWN = (*range(repetitions(FEW, long=MANY)), 36, 40, 51, 53, 89, 122, 1278)
 RUNS = (*range(-3, 0), *DRAWN)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
 OF_OWN_SHAPE = (replayed_run, apart_run, left_alone_run)

@@ -29,7 +29,7 @@ from wmlab.streams.answers.cause import (
     cause_of_reader,
     due_ms_of,
 )
-from wmlab.streams.answers.history import GroupHistory, StreamTables
+from wmlab.streams.answers.history import GroupHistory, StreamTables, group_states
 from wmlab.streams.answers.run_state import Fault, RunState, RunWalk
 from wmlab.streams.answers.vocabulary import CauseKind, State
 from wmlab.streams.answers.written import Written
@@ -278,7 +278,7 @@ class _Group:
                 initial=(self._followed[0].at_ms, self._followed[0].tracker.lower_seq) if self._followed else None,
             )
         )
-        self._owners, self._map = history.states, history.maps
+        self._owners, self._map = list(group_states(history.rows("positions"), waiting=True)), history.maps
         self._read: dict[int, tuple[list[int], list[int]]] = {}
         for row in sorted(history.rows("reads"), key=lambda row: int(row["at_ms"])):
             times, ends = self._read.setdefault(row["segment_id"], ([], []))

@@ -100,17 +100,22 @@ def the_stream(recording: Recording, stream: str | None, *, option: str = "strea
     return the_only(recording, stream, names, "stream", "streams", option=option)
 
 
-def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, TableRow]]]:
+def group_states(rows: Iterable[TableRow], *, waiting: bool = False) -> Iterator[tuple[int, dict[int, TableRow]]]:
     """A reader group's state after each of its updates: (clock in ms, the newest row of each open segment).
 
     `rows` are those of the table `positions` for one group of one stream, in any order. An update, by its version, has
-    the segments that changed; a segment that is read to its end leaves the state, though it may count for longer.
+    the segments that changed; a segment that is read to its end leaves the state, if it is `waiting` once it no longer
+    counts.
     """
     state: dict[int, TableRow] = {}
     for _, update in groupby(sorted(rows, key=lambda row: int(row["version"])), key=lambda row: row["version"]):
         changed = list(update)
         state = moved(
-            state, ((row["segment_id"], None if row["finished"] or row.get("waits") else row) for row in changed)
+            state,
+            (
+                (row["segment_id"], None if row["finished"] or (row.get("waits") and not waiting) else row)
+                for row in changed
+            ),
         )
         yield changed[-1]["at_ms"], state
 
