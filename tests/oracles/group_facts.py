@@ -138,10 +138,12 @@ class Group:
         reading = self.at(at_ms)
         if not self.run.watermarks(self.stream, at_ms):
             return cause_of_log(self.run, self.stream, at_ms)
+        if reading is not None and self.has_newest(at_ms):
+            return "newest"
+        if self.deleted_ms(at_ms) is not None:
+            return "deleted"
         if reading is None:
             return "not started"
-        if self.has_newest(at_ms):
-            return "newest"
         behind = self.unpassed(at_ms)
         owners = {reading.rows[segment]["reader"] for segment in behind}
         if self.map_steps or self.away(at_ms):
@@ -149,6 +151,10 @@ class Group:
         if None in owners:
             return "assignment"
         return "unread" if any(self.is_unread(segment, at_ms) for segment in behind) else "publication"
+
+    def deleted_ms(self, at_ms: int) -> int | None:
+        """When the stream was deleted, if by then: nobody reads it from then on."""
+        return self.run.incident(self.stream, "delete", at_ms)
 
     def has_newest(self, at_ms: int) -> bool:
         """Whether the position, or each entry of the map of times, has passed the newest watermark."""
@@ -215,6 +221,7 @@ class Group:
             yield from set_by(run, self.stream, passed, at_ms)
             yield from delay_facts(run, self.stream, passed if passed and passed["writers"] else None, at_ms)
         yield from self.reader_facts(at_ms)
+        yield "deleted at", self.deleted_ms(at_ms)
         if cause == "not started":
             yield "starts at", self.starts_at(at_ms)
         if cause != "newest":
@@ -313,10 +320,12 @@ class Reader:
         run, stream, rows = self.group.run, self.group.stream, self.rows(at_ms)
         if not run.watermarks(stream, at_ms):
             return cause_of_log(run, stream, at_ms)
-        if not rows:
-            return "not started"
         if self.follows(at_ms):
             return self.group.cause(at_ms)
+        if self.group.deleted_ms(at_ms) is not None:
+            return "deleted"
+        if not rows:
+            return "not started"
         if kept_from_reading(run.states_of(stream), self.name, at_ms):
             return "reader"
         if state_of(run.marks_segment(stream), "marks segment", at_ms) is not None:
@@ -343,6 +352,7 @@ class Reader:
         yield "polled at", rows[-1]["at_ms"] if rows else None
         yield "at position", group.bound(at_ms)
         yield "newest watermark", run.lower(group.stream, at_ms)
+        yield "deleted at", group.deleted_ms(at_ms)
         if cause != "newest":
             mark = None if saw is None else self.mark_seen(saw, marks)
             yield from set_by(run, stream, mark, at_ms)

@@ -339,12 +339,15 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
         set_by=_set_by(state, group.lower),
         newest=state.lower,
         end_ms=log.end_ms,
+        deleted_ms=state.deleted_ms,
         group=group.name,
         readers=_polled(state, group),
         log=log,
     )
     if not group.has_next:
         return replace(cause, parties=log.parties, earliest_ms=log.earliest_ms, at_least=log.at_least)
+    if state.deleted_ms is not None:
+        return replace(cause, kind=CauseKind.DELETED)
     if not group.has_started:
         return replace(cause, kind=CauseKind.NOT_STARTED)
     readers = _readers_that_hold(state, group)
@@ -411,7 +414,8 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     if seen is None:
         itself = (Party(name=reader, subject="reader", fault=state.faults.of("reader", reader, at_ms=state.at_ms)),)
         unseen = replace(position, bound=None, since_ms=None, set_by=(), earliest_ms=None, readers=itself)
-        return replace(unseen, kind=CauseKind.NOT_STARTED, parties=itself, reader=reader, position=position)
+        kind = CauseKind.NOT_STARTED if state.deleted_ms is None else CauseKind.DELETED
+        return replace(unseen, kind=kind, parties=itself, reader=reader, position=position)
     cause = replace(
         position,
         bound=seen.lower,
@@ -424,6 +428,8 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     if seen.lower == group.lower and not is_away(at_fault):
         return replace(cause, follows=True)
     cause = replace(cause, at_least=None, earliest_ms=None)
+    if state.deleted_ms is not None:
+        return replace(cause, kind=CauseKind.DELETED, parties=())
     if at_fault is not None and at_fault.fault is not None:
         return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
     store = state.faults.of_marks_segment(at_ms=state.at_ms)

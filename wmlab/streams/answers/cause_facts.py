@@ -111,6 +111,7 @@ def _own(cause: Cause) -> Values:
             "polled at": cause.looked_ms,
             "at position": None if position is None else position.bound,
             "newest watermark": cause.newest,
+            "deleted at": cause.deleted_ms,
             "starts at": cause.earliest_ms if cause.kind is CauseKind.NOT_STARTED else None,
             **states("reader", [party for party in cause.readers if party.name == cause.reader]),
         }
@@ -119,6 +120,7 @@ def _own(cause: Cause) -> Values:
         "at position": cause.bound,
         "position since": cause.since_ms,
         "newest watermark": cause.newest,
+        "deleted at": cause.deleted_ms,
         "starts at": cause.earliest_ms if cause.kind is CauseKind.NOT_STARTED else None,
         "seen by": _names(cause.readers),
         "saw": tuple(party.time for party in cause.readers),

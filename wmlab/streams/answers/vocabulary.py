@@ -132,15 +132,16 @@ without those that hold the log at the moment.
 
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`. Of a
 group: newest (the position has passed the cut of the last watermark by then; of a map of times whose newest watermark
-has a bound: the least entry is that, published or not); not started (no position published); reader (an owner of a
-segment before the next cut is down, gone, paused or cut off from the segment store; or the group has a map of times
-that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a segment before the next
-cut has no owner); unread (some segment before the next cut is not read up to it); publication (else).
+has a bound: the least entry is that, published or not); deleted (as of the log); not started (no position published);
+reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
+has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
+segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
+(else).
 
-Of a reader: not started (it has not polled); what holds its group, which may be newest, if it saw the bound at the
-position and is neither down nor gone; reader (it is itself down, gone, paused or cut off from the segment store); store
-(the marks segment is unavailable or missing now); next look (its last poll is not after the moment at which the
-position got its bound); other position (else).
+Of a reader: what holds its group, which may be newest, if it saw the bound at the position and is neither down nor
+gone; deleted (as of the log); not started (it has not polled); reader (it is itself down, gone, paused or cut off from
+the segment store); store (the marks segment is unavailable or missing now); next look (its last poll is not after the
+moment at which the position got its bound); other position (else).
 """
 
 LABELS: Final = vocabulary(
@@ -282,13 +283,14 @@ reader since, and log cause and log holder; for the cause newest all labels abou
 reader has reader, group, saw, saw first at, polled at, at position, newest watermark, set by (of the newest watermark
 with the value that it saw), delayed by, cause, holder, segments, reader state, position cause and position holder, log
 cause and log holder; for newest all labels about the log in their place. A group or reader before any watermark has the
-labels about the log only.
+labels about the log only. One of a stream that was deleted has deleted at, too.
 """
 
 Templates = tuple[str, ...]
 """Of these the first is said whose labels are all there, and of which at most one has several values."""
+WAS_DELETED: Final = "The stream was deleted at {deleted at}."
 OF_LOG: Final[Mapping[CauseKind, Templates]] = {
-    CauseKind.DELETED: ("The stream was deleted at {deleted at}.",),
+    CauseKind.DELETED: (WAS_DELETED,),
     CauseKind.NO_MARK: ("No noted time has been accepted yet.",),
     CauseKind.NO_WRITER_LEFT: ("No writer is on record any more.",),
     CauseKind.FIRST_CYCLE: ("A time is noted, and no cycle has run yet.",),
@@ -323,6 +325,7 @@ OF_LOG_NEXT: Final[Templates] = (
 )
 """The second sentence about the watermark in the log."""
 OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
+    CauseKind.DELETED: (WAS_DELETED,),
     CauseKind.NEWEST: ("Group {group} has passed the cut of the newest watermark.",),
     CauseKind.NOT_STARTED: ("Group {group} has published no position yet.",),
     CauseKind.READER: (
@@ -341,6 +344,7 @@ OF_GROUP_NEXT: Final[Templates] = (
 )
 """The second sentence about a group; for the cause newest it is the headline about the log."""
 OF_READER: Final[Mapping[CauseKind, Templates]] = {
+    CauseKind.DELETED: (WAS_DELETED,),
     CauseKind.NEWEST: ("Reader {reader} saw the newest watermark at its last poll.",),
     CauseKind.NOT_STARTED: ("Reader {reader} has not polled yet.",),
     CauseKind.READER: ("Reader {reader} has been {reader state} since {reader since}.",),
@@ -382,7 +386,7 @@ OF_RUN_NEXT: Final[Templates] = (
     "One group reads {streams apart} together, although their event times do not overlap.",
     "No cycle ran before the run ended at {no cycle before}.",
     "The script waited for a moment that never came: {never came}.",
-    "The stream was deleted at {deleted at}.",
+    WAS_DELETED,
     "The stream was sealed at {sealed at}.",
     "Notes of {refused} were refused.",
     "The watermark in the log stood still for {log stopped for}, held by {log held by}.",
