@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import xml.etree.ElementTree as ET
+from collections import deque
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -15,14 +17,23 @@ from wmlab.core.errors import ChartError, RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.run_comparison import compare, draw_comparison
 from wmlab.core.run_measures import BoundSteps, RunMeasures
-from wmlab.streams.answers.measures import slack_ms
+from wmlab.streams.answers.history import the_stream
+from wmlab.streams.answers.measures import lags, slack_ms
 from wmlab.streams.api import Scenario
+from wmlab.streams.checks import LateReads
 from wmlab.streams.recording import StreamRecording
-from wmlab.streams.run_measures import measured_run, measures
+from wmlab.streams.run_measures import EventsInLog, measured, measures
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 from wmlab.streams.scenario.script import SilenceWriter
 
 SVG = "{http://www.w3.org/2000/svg}svg"
+
+
+def passed(run: Recording) -> EventsInLog:
+    """The log of the only stream of a run, by which its events have passed."""
+    in_log = EventsInLog(run, the_stream(run, None))
+    deque(in_log.passing([run.table("events")]))
+    return in_log
 
 
 @pytest.fixture(scope="module")
@@ -90,17 +101,36 @@ def test_late_events_come_before_lag(hasty_and_patient: tuple[Recording, Recordi
     assert patient.sentence.startswith("The lower bound of")
 
 
+def test_measures_and_check_read_the_events_once(
+    hasty_and_patient: tuple[Recording, Recording], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, read = hasty_and_patient[0], list[str]()
+    chunks = type(run).chunks
+
+    def counted(self: Recording, name: str, *columns: str) -> Any:
+        # The names of streams are asked for alone.
+        read.extend([name] if columns != ("stream",) else [])
+        return chunks(self, name, *columns)
+
+    monkeypatch.setattr(type(run), "chunks", counted)
+    measures(run)
+    assert read.count("events") == 1
+    assert isinstance(run, StreamRecording)
+    run.check()
+    assert read.count("events") == 2
+
+
 def test_a_bound_is_late_for_as_long_as_an_event_below_it_is_to_come(
     hasty_and_patient: tuple[Recording, Recording],
 ) -> None:
     for run in hasty_and_patient:
-        bounds, measures = measured_run(run, None)
+        in_log = passed(run)
         events = run.table("events").select(["append_ms", "event_time"]).to_pylist()
         late_for_ms = 0
-        for (from_ms, lower, _), (to_ms, _, _) in pairwise(bounds):
+        for (from_ms, lower, _), (to_ms, _, _) in pairwise(in_log.bounds):
             below = [event["append_ms"] for event in events if event["event_time"] < lower]
             late_for_ms += max(0, min(to_ms, max(below, default=0)) - from_ms)
-        assert measures["late_for_ms"] == late_for_ms
+        assert in_log.late(LateReads(0, {})).facts["late for"] == late_for_ms
 
 
 def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
@@ -120,7 +150,7 @@ def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
     worst = dict(comparison.results)["worst lag of the lower bound (ms)"]
     assert worst[0] > 10_000 > worst[1]
     assert comparison.sentence.startswith("The lower bound of kept lags most")
-    slacks = [slack_ms(measured_run(run, None)[0], run.table("events")) for run in (kept, unknown)]
+    slacks = [slack_ms(passed(run).bounds, run.table("events")) for run in (kept, unknown)]
     assert slacks[0] > slacks[1] >= 0
 
 
@@ -155,9 +185,9 @@ def run(name: str, steps: BoundSteps, lag_ms: float | None) -> RunMeasures:
 
 
 def test_the_measures_of_a_run_with_known_answers() -> None:
-    bounds, measures = measured_run(recording(), None)
-    assert bounds == [(2_500, 800, 900), (5_000, 2_800, 3_900), (8_000, 2_800, 3_900)]
-    assert measures == {
+    in_log = passed(recording())
+    assert in_log.bounds == [(2_500, 800, 900), (5_000, 2_800, 3_900), (8_000, 2_800, 3_900)]
+    assert measured(recording(), in_log) == {
         "events": 5,
         "watermarks": 2,
         "stalls": 2,
@@ -169,11 +199,10 @@ def test_the_measures_of_a_run_with_known_answers() -> None:
         "seen_worst_lag_ms": 4_700,
         # 2.5 s at 100 ms, then 3 s at 1 100 ms.
         "uncertainty_ms": 645.5,
-        "late": 1,
-        # From the bound of 800 ms until an event of 500 ms is appended.
-        "late_at_most_ms": 300,
-        "late_for_ms": 1_000,
     }
+    # From the bound of 800 ms until an event of 500 ms is appended.
+    late = in_log.late(LateReads(0, {})).facts
+    assert [late[label] for label in ("late", "late at most by", "late for")] == [1, 300, 1_000]
 
 
 def test_the_largest_lag_of_a_long_run_is_drawn() -> None:
@@ -199,8 +228,8 @@ def test_the_measures_are_a_table(runs: tuple[Recording, Recording]) -> None:
 
 
 def test_a_run_without_watermarks_has_no_lag() -> None:
-    bounds, measures = measured_run(recording(watermarks=[]), "orders")
-    assert (bounds, measures["lag_ms"], measures["late"]) == ([], None, 0)
+    in_log = passed(recording(watermarks=[]))
+    assert (in_log.bounds, lags(in_log.bounds)["lag_ms"], in_log.late_count) == ([], None, 0)
 
 
 def test_a_run_without_a_lag_is_named() -> None:

@@ -20,7 +20,7 @@ from wmlab.core.words import rounded
 from wmlab.streams import charts
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts.bounds import read_bounds
-from wmlab.streams.run_measures import measured_run
+from wmlab.streams.run_measures import EventsInLog, measured
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
@@ -201,7 +201,7 @@ def test_lag_and_comparison_say_the_worst_lag_that_readers_saw(recordings: dict[
             seen = windows_of(run, stream)
             worst_ms = int((seen["until_ms"] - seen["lower"]).max())
             assert f"and {rounded(worst_ms)} at worst" in charts.lag(run, stream=stream).sentence
-            _, measures = measured_run(run, stream)
+            measures = measured(run, EventsInLog(run, stream))
             assert measures["seen_worst_lag_ms"] == worst_ms
             # The newest watermark is never behind what a reader knows. After the last look only the clock goes on.
             rest_ms = int(

@@ -22,7 +22,7 @@ from wmlab.streams.answers.history import recorded_configuration, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
-from wmlab.streams.run_measures import late_in, measures
+from wmlab.streams.run_measures import EventsInLog, measures
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.run import simulate
 from wmlab.streams.tables import TABLES
@@ -125,7 +125,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         """
         from wmlab.streams.checks import in_memory
 
-        return in_memory(self, *only, late_of=late_in)
+        return in_memory(self, *only, events_in_log=EventsInLog)
 
     def scrub(
         self,

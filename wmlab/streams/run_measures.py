@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -14,9 +15,9 @@ from wmlab.core.recording import Recording
 from wmlab.core.run_measures import RunMeasures
 from wmlab.core.scenario_words import words_of
 from wmlab.core.times import Int64Array
-from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of_stream, the_stream, without_ends
+from wmlab.streams.answers.history import late_events, of_stream, rows_of_stream, the_stream, without_ends
 from wmlab.streams.answers.lag import lag_spread, seen_windows
-from wmlab.streams.answers.measures import BoundSteps, Measures, bounds_of, lags
+from wmlab.streams.answers.measures import Measures, bounds_of, lags
 from wmlab.streams.scenario.options import WORDS
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import end_ms
@@ -41,38 +42,58 @@ that reading takes, and that between two of their looks; it is the lag that `wm.
 """
 
 
-def measured_run(recording: Recording, stream: str | None) -> tuple[BoundSteps, Measures]:
-    """The bounds of one stream of a recording, and its measures by the keys of `MEASURES`.
+class EventsInLog:
+    """The events of one stream against the lower bounds of its log, while they pass by part by part.
 
-    Raises `RecordingError` if the stream is unknown, or there are several and none is named.
+    `marks` are the watermarks of the log and `bounds` what they gave; `count` is how many events have passed, and
+    `late_count` how many of them were appended below a bound.
     """
-    name = the_stream(recording, stream)
-    marks = without_ends(rows_of_stream(recording, "watermarks", name))
-    cycles = rows_of_stream(recording, "cycles", name)
-    outcomes = of_stream(recording.table("writer_marks"), name)["outcome"].to_pylist()
-    bounds = bounds_of(marks, end_ms(recording) or 0)
-    steps = np.array(
-        [(at, lower, to) for (at, lower, _), (to, _, _) in pairwise(bounds) if lower is not None], np.int64
-    )
-    from_ms, lowers, to_ms = steps.reshape(-1, 3).T
-    last_below_ms, events, late, at_most_ms = from_ms, 0, 0, 0
-    for part in events_of(recording, name, "append_ms", "event_time"):
-        events += part.num_rows
-        below = late_events(part, marks)
-        late += below.num_rows
-        at_most_ms = max(at_most_ms, pc.max(below["below_ms"]).as_py() or 0)
-        last_below_ms = np.maximum(last_below_ms, _last_below_ms(below, lowers))
-    seen = lag_spread(seen_windows(recording, name))
-    return bounds, {
-        "events": events,
-        "watermarks": len(marks),
-        "stalls": sum(row["outcome"] != "emitted" for row in cycles),
+
+    def __init__(self, recording: Recording, stream: str) -> None:
+        self.stream = stream
+        self.marks = without_ends(rows_of_stream(recording, "watermarks", stream))
+        self.bounds = bounds_of(self.marks, end_ms(recording) or 0)
+        known = [(at, lower, to) for (at, lower, _), (to, _, _) in pairwise(self.bounds) if lower is not None]
+        self._from_ms, self._lowers, self._to_ms = np.array(known, np.int64).reshape(-1, 3).T
+        self._last_below_ms = self._from_ms
+        self.count = self.late_count = self._at_most_ms = 0
+
+    def passing(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same parts of the events of all streams, of which those of this one are looked at."""
+        for part in parts:
+            events = of_stream(part, self.stream)
+            below = late_events(events, self.marks)
+            self.count += events.num_rows
+            self.late_count += below.num_rows
+            self._at_most_ms = max(self._at_most_ms, pc.max(below["below_ms"]).as_py() or 0)
+            self._last_below_ms = np.maximum(self._last_below_ms, _last_below_ms(below, self._lowers))
+            yield part
+
+    def late(self, reads: LateReads) -> Late:
+        """What is late of those that have passed, with the late reads."""
+        late_for_ms = np.maximum(np.minimum(self._last_below_ms, self._to_ms) - self._from_ms, 0)
+        return Late.of(
+            "events",
+            "the lower bound in the log",
+            late=self.late_count,
+            at_most_ms=self._at_most_ms or None,
+            for_ms=int(late_for_ms.sum()),
+            read=reads.read,
+            left_out=reads.left_out,
+        )
+
+
+def measured(recording: Recording, in_log: EventsInLog) -> Measures:
+    """The measures of one stream of a recording by the keys of `MEASURES`; its events have passed by its log."""
+    outcomes = of_stream(recording.table("writer_marks"), in_log.stream)["outcome"].to_pylist()
+    seen = lag_spread(seen_windows(recording, in_log.stream))
+    return {
+        "events": in_log.count,
+        "watermarks": len(in_log.marks),
+        "stalls": sum(row["outcome"] != "emitted" for row in rows_of_stream(recording, "cycles", in_log.stream)),
         "refused": sum(outcome != "success" for outcome in outcomes),
-        **lags(bounds),
+        **lags(in_log.bounds),
         "seen_worst_lag_ms": None if seen is None else seen.largest,
-        "late": late,
-        "late_at_most_ms": at_most_ms or None,
-        "late_for_ms": int(np.maximum(np.minimum(last_below_ms, to_ms) - from_ms, 0).sum()),
     }
 
 
@@ -93,34 +114,17 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     """
     from wmlab.streams.checks import late_reads_of
 
-    bounds, figures = measured_run(recording, stream)
+    in_log = EventsInLog(recording, the_stream(recording, stream))
+    late = in_log.late(late_reads_of(recording, in_log))
+    figures = measured(recording, in_log)
     scenario = recording.scenario_as(StreamScenario)
-    late = _late(figures, late_reads_of(recording, the_stream(recording, stream)))
     return RunMeasures(
         name=recording.name,
         bound="lower bound",
-        steps=tuple((at_ms, lower) for at_ms, lower, _ in bounds),
+        steps=tuple((at_ms, lower) for at_ms, lower, _ in in_log.bounds),
         lag_ms=figures["lag_ms"],
         width_ms=figures["uncertainty_ms"],
         scenario=None if scenario is None else words_of(scenario, WORDS),
         late=late,
         measures={words: figures[name] for name, words in MEASURES.items()} | late.measures,
-    )
-
-
-def late_in(recording: Recording, stream: str, reads: LateReads) -> Late:
-    """What is late in one stream of a recording, of which the late reads are known."""
-    return _late(measured_run(recording, stream)[1], reads)
-
-
-def _late(figures: Measures, reads: LateReads) -> Late:
-    at_most_ms = figures["late_at_most_ms"]
-    return Late.of(
-        "events",
-        "the lower bound in the log",
-        late=int(figures["late"] or 0),
-        at_most_ms=None if at_most_ms is None else int(at_most_ms),
-        for_ms=int(figures["late_for_ms"] or 0),
-        read=reads.read,
-        left_out=reads.left_out,
     )

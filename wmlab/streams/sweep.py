@@ -29,7 +29,7 @@ from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.checks import violations_of
 from wmlab.streams.recording import as_progress, record
-from wmlab.streams.run_measures import measured_run
+from wmlab.streams.run_measures import EventsInLog, measured
 from wmlab.streams.scenario.scenario import StreamScenario
 
 FIGURES: Final = pa.schema(
@@ -217,13 +217,18 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
     try:
         recording = record(scenario, progress=False)
         name = the_stream(recording, stream)
-        bounds, measures = measured_run(recording, name)
+        in_log = EventsInLog(recording, name)
+        (events,) = in_log.passing([recording.table("events")])
+        measures = measured(recording, in_log) | {"late": in_log.late_count}
         holders = stragglers_of(recording, name).holders
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
-    events = of_stream(recording.table("events"), name).sort_by("append_ms")
+    events = of_stream(events, name).sort_by("append_ms")
     row |= {name: measure for name, measure in measures.items() if name in row}
-    row |= {"slack_ms": slack_ms(bounds, events), "late_share": row["late"] / len(events) if len(events) else None}
+    row |= {
+        "slack_ms": slack_ms(in_log.bounds, events),
+        "late_share": row["late"] / len(events) if len(events) else None,
+    }
     if holders:
         row |= {"held_by": holders[0].who, "held_ms": holders[0].held_ms}
     return row, recording

@@ -12,7 +12,7 @@ import pytest
 from tests.streams.sim.worlds import Run, run
 from wmlab.core.simulation import Fixed
 from wmlab.streams.api import Scenario
-from wmlab.streams.run_measures import measured_run
+from wmlab.streams.run_measures import EventsInLog, measured
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
@@ -105,7 +105,7 @@ def test_the_end_of_a_segment_is_known_when_it_is_read() -> None:
 def test_the_lag_that_readers_saw_has_the_time_that_reading_took() -> None:
     worst, mean = zip(
         *(
-            (measured_run(one, None)[1]["seen_worst_lag_ms"], measured_run(one, None)[1]["lag_ms"])
+            (figures["seen_worst_lag_ms"], figures["lag_ms"])
             for delay_ms in (0, 600)
             for one in [
                 Scenario(
@@ -117,6 +117,7 @@ def test_the_lag_that_readers_saw_has_the_time_that_reading_took() -> None:
                     duration_ms=12_000,
                 ).record(progress=False)
             ]
+            for figures in [measured(one, EventsInLog(one, "stream"))]
         ),
         strict=True,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -87,19 +87,23 @@ def with_reduced_events(
     return {**tables, "event_facts": pa.Table.from_batches(facts, EVENT_FACTS)}
 
 
-def in_memory(recording: Recording, *only: str, late_of: LateOf | None = None) -> Verdicts:
+def in_memory(
+    recording: Recording, *only: str, events_in_log: Callable[[Recording, str], EventsInLog] | None = None
+) -> Verdicts:
     """One verdict per invariant, I1 to I12, with the rows that prove a violation.
 
-    `only` names those that are judged; without names, all are. If I6 is among them, `late_of` says what is late in each
-    stream. Raises `ModelError` for an unknown name.
+    `only` names those that are judged; without names, all are. If I6 is among them, the `events_in_log` of each stream
+    say what is late in it. Raises `ModelError` for an unknown name.
     """
     chosen = chosen_of(INVARIANTS, BY_NAME, only)
     streams, late = _streams_of(recording), dict[str, Late]()
+    is_judged = events_in_log is not None and "I6" in chosen
+    in_logs = {stream: events_in_log(recording, stream) for stream in streams} if events_in_log and is_judged else {}
 
     def tables() -> Iterator[tuple[str, dict[str, pa.Table]]]:
-        for stream, of_stream in _tables(recording, streams, chosen):
-            if late_of is not None and "I6" in chosen:
-                late[stream] = late_of(recording, stream, late_reads(of_stream["event_facts"].to_pylist()))
+        for stream, of_stream in _tables(recording, streams, chosen, in_logs.values()):
+            if stream in in_logs:
+                late[stream] = in_logs[stream].late(late_reads(of_stream["event_facts"].to_pylist()))
             yield stream, of_stream
 
     verdicts = verdicts_of(recording.name, chosen, tables(), DERIVED)
@@ -113,8 +117,16 @@ class LateReads(NamedTuple):
     left_out: Mapping[str, int]
 
 
-LateOf = Callable[[Recording, str, LateReads], Late]
-"""What is late in a stream of a recording, of which the late reads are known."""
+class EventsInLog(Protocol):
+    """The events of one stream against the bounds of its log, while they pass by."""
+
+    stream: str
+
+    def passing(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same parts of the events of all streams."""
+
+    def late(self, reads: LateReads) -> Late:
+        """What is late of those that have passed, with the late reads."""
 
 
 def late_reads(event_facts: TableRows) -> LateReads:
@@ -127,9 +139,9 @@ def late_reads(event_facts: TableRows) -> LateReads:
     return LateReads(sum(row["count"] for row in rows), left_out)
 
 
-def late_reads_of(recording: Recording, stream: str) -> LateReads:
-    """The late reads of one stream of a recording."""
-    ((_, tables),) = _tables(recording, [stream], {"I6": INVARIANTS["I6"]})
+def late_reads_of(recording: Recording, in_log: EventsInLog) -> LateReads:
+    """The late reads of one stream of a recording, whose events pass by its log."""
+    ((_, tables),) = _tables(recording, [in_log.stream], {"I6": INVARIANTS["I6"]}, [in_log])
     return late_reads(tables["event_facts"].to_pylist())
 
 
@@ -140,12 +152,20 @@ def violations_of(recording: Recording, stream: str) -> int:
 
 
 def _tables(
-    recording: Recording, streams: Iterable[str], chosen: Mapping[str, Invariant]
+    recording: Recording,
+    streams: Iterable[str],
+    chosen: Mapping[str, Invariant],
+    in_logs: Iterable[EventsInLog] = (),
 ) -> Iterator[tuple[str, dict[str, pa.Table]]]:
-    """Each of the streams with its tables, as far as the chosen invariants take them."""
+    """Each of the streams with its tables, as far as the chosen invariants take them.
+
+    The events are read once: they pass by the logs, and are reduced.
+    """
     tables = inputs_of(recording)
     if any(not _OF_EVENTS.isdisjoint(entry.inputs) for entry in chosen.values()):
         events = recording.chunks("events", "stream", *EVENT_COLUMNS)
+        for in_log in in_logs:
+            events = in_log.passing(events)
         tables = with_reduced_events(tables, events, at_bound="I15" in chosen)
     for stream in streams:
         yield stream, of_one_stream(tables, stream)
