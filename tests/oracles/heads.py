@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import groupby, pairwise
+from itertools import groupby
 from statistics import median, median_high
 from typing import Any
 
 from tests.oracles.group_facts import Group
 from tests.oracles.present import present
 from tests.oracles.run_facts import RunCurve, Stop, held_by, held_longest
-from tests.oracles.tables import SUCCESS, Row, Run
+from tests.oracles.tables import Row, Run
 
 Bound = int | None
 Steps = list[tuple[int, Bound]]
@@ -94,12 +94,6 @@ def time_bounds(run: Run, stream: str, table: BoundRows, *, alone: bool = False)
     if not alone:
         assert table.group is not None
         curve = RunCurve(run, stream, Group(run, stream, table.group), table.reader)
-    seen: dict[str, list[Row]] = {}
-    if table.reader is None and not alone:
-        for row in run.all_rows("windows", stream):
-            if row["group"] == table.group:
-                seen.setdefault(row["reader"], []).append(row)
-    readers = sorted(seen)
     whose = f" at the position of {table.group}" if table.reader is None else f" seen by {table.reader}"
     stop = longest_stop(list(zip(at_ms, lower, strict=True)))
     above_for = [
@@ -109,19 +103,10 @@ def time_bounds(run: Run, stream: str, table: BoundRows, *, alone: bool = False)
     ]
     facts = {
         "bound": f"The lower bound{whose}",
-        "first": known[0] if known else None,
         "last": known[-1] if known else None,
-        "unknown for": sum(time for low, time in zip(lower, held_for, strict=True) if low is None),
-        "upper bound for": sum(time for row, time in zip(table.rows, held_for, strict=True) if row[2] is not None),
         "above perfect for": sum(above_for) if excess else None,
         "above perfect by": max(0, *excess, 0) if excess else None,
         **of_stop(curve, stop),
-        "seen by": tuple(readers),
-        "polls": tuple(len(seen[name]) for name in readers),
-        "saw up to": tuple(
-            max((row["lower"] for row in seen[name] if row["lower"] is not None), default=None) for name in readers
-        ),
-        "polls with an upper bound": tuple(sum(row["upper"] is not None for row in seen[name]) for name in readers),
     }
     question = f"Which time bounds does {stream} have at the position of {table.group}?"
     if table.reader is not None:
@@ -163,18 +148,12 @@ def reader_rows(run: Run, stream: str, group: str, reader: str) -> BoundRows:
 
 
 def writer_marks(run: Run, stream: str) -> Above:
-    """What writers noted, and the longest stop of the watermark in the log."""
-    marks = run.all_rows("writer_marks", stream)
+    """The longest stop of the watermark in the log."""
     curve = RunCurve(run, stream)
     stop = curve.longest()
-    facts = {
-        **of_stop(curve, stop),
-        "marks": len(marks),
-        "marks refused": sum(row["outcome"] != SUCCESS for row in marks),
-    }
     stood = "The watermark in the log stood still for {longest stop}, held by {held by}."
     template = "There is no watermark in the log." if stop is None else stood
-    return above(f"Who noted time in {stream}, and who held its watermark?", facts, template)
+    return above(f"Who noted time in {stream}, and who held its watermark?", of_stop(curve, stop), template)
 
 
 def holders(run: Run, stream: str) -> Above:
@@ -203,15 +182,11 @@ def watermark_cycles(run: Run, stream: str) -> Above:
     emitted = [row for row in cycles if (row["controller"], row["at_ms"]) in appended]
     waited = Counter(name for row in cycles if row not in emitted for name in row["lagging"])
     most = min(waited, key=lambda name: (-waited[name], name), default=None)
-    gaps = [(after["at_ms"] - before["at_ms"], before["at_ms"]) for before, after in pairwise(cycles)]
-    longest = max(gaps, key=lambda gap: gap[0], default=(None, None))
     facts = {
         "cycles": len(cycles),
         "emitted": len(emitted),
         "waited for most": most,
         "waited for in": None if most is None else waited[most],
-        "no cycle for": longest[0],
-        "no cycle from": longest[1],
     }
     template = "Cycles that emitted a watermark: {emitted} of {cycles}."
     if most is not None:
@@ -235,12 +210,9 @@ def generations(run: Run, stream: str) -> Above:
                 stretches.append((name, [row["at_ms"] for row in rows]))
     name, times = max(stretches, key=lambda each: len(each[1]), default=(None, []))
     facts = {
-        "cycles": len(run.all_rows("cycles", stream)),
-        "known writers": len(known),
         "left out longest": name,
         "left out of": len(times) or None,
         "left out from": times[0] if times else None,
-        "left out to": times[-1] if times else None,
     }
     template = "Generations in a row without {left out longest}: {left out of}, from {left out from} on."
     if name is None:
@@ -249,32 +221,19 @@ def generations(run: Run, stream: str) -> Above:
 
 
 def bucket_ownership(run: Run) -> Above:
-    """How much of the owned time each controller had, and the longest gap between two owners of a bucket."""
+    """The longest gap between two owners of a bucket."""
     rows = run.recording.table("ownership").to_pylist()
-    added = sum(act.kind == "add_controller" for act in run.scenario.script)
-    owned = Counter({f"controller-{number}": 0 for number in range(run.scenario.controllers.count + added)})
-    if not rows:
-        every = {"from_ms": run.scenario.start_ms, "to_ms": run.end_ms, "controller": "controller-0"}
-        rows = [every | {"bucket": bucket} for bucket in range(run.scenario.controllers.buckets)]
-    end_ms = run.end_ms
     gaps = []
     by_bucket: dict[int, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row["bucket"], row["from_ms"])):
-        owned[row["controller"]] += (end_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]
         by_bucket.setdefault(row["bucket"], []).append(row)
     for bucket, of_bucket in by_bucket.items():
-        starts = [*(row["from_ms"] for row in of_bucket[1:]), end_ms]
+        starts = [*(row["from_ms"] for row in of_bucket[1:]), run.end_ms]
         for row, next_ms in zip(of_bucket, starts, strict=True):
             if row["to_ms"] is not None and next_ms > row["to_ms"]:
                 gaps.append((bucket, row["to_ms"], next_ms))
     longest = max(gaps, key=lambda gap: gap[2] - gap[1], default=None)
-    total = sum(owned.values()) or 1
-    names = sorted(owned)
     facts = {
-        "buckets": len(by_bucket),
-        "controllers": tuple(names),
-        "share": tuple(owned[name] / total for name in names),
-        "gaps": len(gaps),
         "longest gap": None if longest is None else longest[2] - longest[1],
         "bucket": None if longest is None else str(longest[0]),
         "gap from": None if longest is None else longest[1],
@@ -322,25 +281,23 @@ def alignment(run: Run, by: str) -> Above | None:
     times = sorted({at for of_name in curves.values() for steps in of_name.values() for at, _ in steps})
     rows = [{name: least_of(curves[name].values(), at) for name in names} for at in times]
     behind_ms = Counter(dict.fromkeys(names, 0))
-    compared_ms, apart, apart_at = 0, -1, None
-    for row, at, time in zip(rows, times, lengths(times), strict=True):
+    apart = -1
+    for row, time in zip(rows, lengths(times), strict=True):
         known = [bound for bound in row.values() if bound is not None]
         if len(known) < 2:
             continue
-        compared_ms += time
         low, high = min(known), max(known)
-        if high - low > apart:
-            apart, apart_at = high - low, at
+        apart = max(apart, high - low)
         for name, bound in row.items():
             if bound == low < high:
                 behind_ms[name] += time
     if not 2 <= len(names) <= 4 or apart < 0:
         return None
-    facts: dict[str, Any] = {"compared for": compared_ms, "apart at most": apart}
+    facts: dict[str, Any] = {"apart at most": apart}
     template = "The bounds were never apart."
     if apart:
         name = min(names, key=lambda name: (-behind_ms[name], name))
-        facts |= {"behind": name, "behind for": behind_ms[name], "apart most at": apart_at}
+        facts |= {"behind": name, "behind for": behind_ms[name]}
         template = "{behind} was behind for {behind for}, and the bounds were {apart at most} apart at most."
     return above(f"Which {by} held the others back, and how far apart were they?", facts, template)
 
@@ -406,22 +363,19 @@ def median_over_time(pieces: Sequence[tuple[int, int, int]]) -> int:
 
 
 def lag_facts(run: Run, stream: str) -> tuple[dict[str, Any], str]:
-    """How far the lower bounds that readers saw were behind their clocks, and behind the upper ones."""
+    """How far the lower bounds that readers saw were behind their clocks."""
     seen: dict[tuple[str, str], list[Row]] = {}
     for row in run.all_rows("windows", stream):
         seen.setdefault((row["group"], row["reader"]), []).append(row)
-    lags, widths = [], []
+    lags = []
     for rows in seen.values():
         for row, after in zip(rows, [*rows[1:], rows[-1]], strict=True):
             at, until = row["at_ms"], after["at_ms"]
             if row["lower"] is not None:
                 lags.append((at - row["lower"], until - row["lower"], until - at))
-                if row["upper"] is not None:
-                    widths.append((row["upper"] - row["lower"],) * 2 + (until - at,))
     facts = {
         "median lag": median_over_time(lags) if lags else None,
         "worst lag": max(last for _, last, _ in lags) if lags else None,
-        "median uncertainty": median_over_time(widths) if widths else None,
     }
     template = "The lag of what readers saw was at most {median lag} for half of the time, and {worst lag} at worst."
     return facts, template if lags else "No reader saw a lower bound."
@@ -445,7 +399,7 @@ def lag_distribution(run: Run, stream: str) -> Above | None:
 def event_vs_arrival(run: Run, stream: str) -> Above:
     """How long events took from their time to their arrival."""
     delays = [row["append_ms"] - row["event_time"] for row in run.all_rows("events", stream)]
-    facts = {"events": len(delays), "median delay": median_high(delays), "longest delay": max(delays)}
+    facts = {"median delay": median_high(delays), "longest delay": max(delays)}
     template = "Half of the events arrived within {median delay} of their time, the slowest after {longest delay}."
     return above(f"When did the events of {stream} happen, and when did they arrive?", facts, template)
 
@@ -463,68 +417,15 @@ def _cut_words(run: Run, stream: str, offsets: Mapping[int, int | None]) -> str:
 
 
 def stream_cut(run: Run, stream: str, at_ms: int, words: str) -> Above | None:
-    """The cut of the newest watermark of a moment, with the furthest position; None: it counts no writers.
+    """The cut of the newest watermark of a moment; None: it counts no writers.
 
     `words` is when it was made, in words.
     """
     marks = run.watermarks(stream, at_ms)
     if not marks or not marks[-1]["writers"]:
         return None
-    mark = marks[-1]
-    name = stream.partition("#")[0]
-    part = next(part for part in run.scenario.all_streams if part.name == name)
-    taken: list[Mapping[int, int | None]] = [_counted(run, stream, mark, name) for name in mark["writers"]]
-    if part.cut_algorithm == "sound" and len(marks) > 1:
-        taken.append(marks[-2]["cut"])
-    keys = run.keys(stream)
-    offsets: dict[int, int | None] = {}
-    for position in taken:
-        for segment, offset in position.items():
-            known = [each for each in (offsets.get(segment), offset) if each is not None]
-            # Without an offset nothing is written; by the bug that stays unknown, which readers take for the end.
-            offsets[segment] = max(known, default=None if part.bug_6510 else 0)
-    furthest = {
-        segment: offset
-        for segment, offset in offsets.items()
-        if not any(other > segment and _overlap(keys[other], keys[segment]) for other in offsets)
-    }
-    missing = _gaps([keys[segment] for segment in furthest])
-    completed = [segment for segment in sorted(mark["cut"]) if missing and segment not in furthest]
-    facts = {
-        "watermark of the cut": mark["lower"],
-        "writers counted": len(mark["writers"]),
-        "furthest position": _cut_words(run, stream, furthest),
-        "keys without a position": tuple(f"{low}..{high}" for low, high in missing),
-        "taken": tuple(_offset_words(run, stream, segment, mark["cut"][segment]) for segment in completed),
-        "cut": _cut_words(run, stream, mark["cut"]),
-    }
+    facts = {"cut": _cut_words(run, stream, marks[-1]["cut"])}
     return above(f"How did the stream cut of {stream} at {words} come about?", facts, "The stream cut is {cut}.")
-
-
-def _counted(run: Run, stream: str, mark: Row, writer: str) -> Mapping[int, int | None]:
-    """The position that a writer had noted with the time for which the watermark counts it."""
-    rows = [
-        row
-        for row in run.by_then("writer_marks", stream, mark["emitted_ms"])
-        if (row["writer"], row["time"], row["outcome"]) == (writer, mark["writers"][writer], SUCCESS)
-    ]
-    exact = [row for row in rows if row["received_ms"] == (mark["counted"] or {}).get(writer)]
-    position: Mapping[int, int | None] = (exact or rows)[-1]["position"]
-    return position
-
-
-def _overlap(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
-
-
-def _gaps(ranges: Iterable[tuple[Fraction, Fraction]]) -> list[tuple[Fraction, Fraction]]:
-    """What these ranges leave of the key space."""
-    gaps, reached = [], Fraction(0)
-    for low, high in [*sorted(ranges), (Fraction(1), Fraction(1))]:
-        if low > reached:
-            gaps.append((reached, low))
-        reached = max(reached, high)
-    return gaps
 
 
 def key_space(run: Run, stream: str) -> Above:
@@ -553,17 +454,10 @@ def message_diagram(about: Sequence[Row], stream: str, around_ms: int, span_ms: 
     ]
     if not rows:
         return None
-    counts = Counter(row["kind"] for row in rows)
-    if len(counts) == 1:
-        counts = Counter(f"{row['kind']} from {row['sender']}" for row in rows)
-    kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
     took = [row["received_ms"] - row["sent_ms"] for row in rows if row["received_ms"] is not None]
     facts = {
         "messages": len(rows),
         "parties": len({row[end] for row in rows for end in ("sender", "receiver")}),
-        "kinds": tuple(kinds),
-        "of a kind": tuple(counts[kind] for kind in kinds),
-        "not arrived": len(rows) - len(took),
         "slowest took": max(took, default=None),
     }
     arrived = "Messages: {messages}, between {parties} parties; the slowest took {slowest took}."
@@ -595,9 +489,6 @@ def replay(run: Run, stream: str, logs: Mapping[str, Sequence[Row]]) -> Above:
     facts = {
         "best": best,
         "best lag": best_lag,
-        "configurations": tuple(config for _, config, _ in figures),
-        "mean lag": tuple(time for time, _, _ in figures),
-        "late events": tuple(share for *_, share in figures),
     }
     return above(
         f"Which configuration would {stream} have needed?",

@@ -117,7 +117,7 @@ def cut(
         missing = ", ".join(keys.text for keys in history.gaps(step.offsets))
         rows.append(CutRow(step_name(steps, number), cut_words(step.offsets), missing))
     title = f"How does the stream cut of {counted(len(noted), 'position')} come about?"
-    head = cut_head(steps, history)
+    head = cut_head(steps)
     chart = draw_cut(noted, used, steps, history, title=title, head=head)
     return PaperCut(rows=tuple(rows), cut=cut, chart=chart)
 

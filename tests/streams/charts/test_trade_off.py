@@ -77,9 +77,7 @@ def test_a_replay_names_the_configuration_with_the_least_lag_and_no_late_event()
     assert chart.data["config"] == ["hasty", "good", "slow"]
     assert chart.data["late_share"] == [0.25, 0.0, 0.0]
     assert chart.sentence == ("Of the configurations with the fewest late events good has the least mean lag, 1.1 s.")
-    assert chart.facts["configurations"] == ("hasty", "good", "slow")
-    assert chart.facts["late events"] == (0.25, 0.0, 0.0)
-    assert chart.facts["mean lag"] == tuple(chart.data["lag_ms"])
+    assert chart.facts == {"best": "good", "best lag": chart.data["lag_ms"][1]}
     with pytest.raises(ChartError, match="No configuration gave a watermark"):
         wm.chart.replay(table[:0], recording())
 
@@ -94,8 +92,8 @@ def test_a_replay_knows_no_bound_from_an_end_of_known_time_on() -> None:
 def test_a_replay_of_one_stream_before_1970() -> None:
     early = [(bound[0] - 10**6, bound[1] - 10**6) for bound in ((1_500, 900), (2_500, 1_900), (3_500, 2_900))]
     table = pd.DataFrame(marks("good", *early))
-    facts = wm.chart.replay(table, recording(since_ms=-(10**6))).facts
-    assert (facts["best"], facts["late events"]) == ("good", 0.0)
+    chart = wm.chart.replay(table, recording(since_ms=-(10**6)))
+    assert (chart.facts["best"], chart.data["late_share"]) == ("good", [0.0])
     with pytest.raises(ChartError, match="the table has 2: s, t"):
         wm.chart.replay(pd.concat([table, table.assign(stream="t")]), recording())
 
@@ -103,6 +101,6 @@ def test_a_replay_of_one_stream_before_1970() -> None:
 @pytest.mark.parametrize(("from_ms", "share"), [(3_500, 0.25), (500, 1.0)])
 def test_a_replay_in_which_all_are_late_names_the_fewest(from_ms: int, share: float) -> None:
     table = pd.DataFrame(marks("a", (500, 5_000)) + marks("b", (from_ms, 4_500)))
-    facts = wm.chart.replay(table, recording()).facts
-    shares = dict(zip(facts["configurations"], facts["late events"], strict=True))
-    assert shares[facts["best"]] == share == min(shares.values())
+    chart = wm.chart.replay(table, recording())
+    shares = dict(zip(chart.data["config"], chart.data["late_share"], strict=True))
+    assert shares[chart.facts["best"]] == share == min(shares.values())

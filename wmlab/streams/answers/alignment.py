@@ -78,12 +78,11 @@ class Alignment:
             name: sum(lengths[row] for row, (low, high) in ends.items() if lower[row] == low < high)
             for name, lower in self.lowers.items()
         }
-        widest = max(ends, key=lambda row: ends[row][1] - ends[row][0])
-        apart_ms = ends[widest][1] - ends[widest][0]
-        values: dict[str, FactValue] = {"compared for": sum(lengths[row] for row in ends), "apart at most": apart_ms}
+        apart_ms = max(high - low for low, high in ends.values())
+        values: dict[str, FactValue] = {"apart at most": apart_ms}
         if apart_ms:
             name = max(behind_ms, key=lambda each: behind_ms[each])
-            values |= {"behind": name, "behind for": behind_ms[name], "apart most at": self.at_ms[widest]}
+            values |= {"behind": name, "behind for": behind_ms[name]}
         return head_of("alignment", values, clock_ms=self.at_ms[0])
 
 

@@ -51,8 +51,7 @@ class Delays:
 
 def arrival_head(delays: Delays) -> Head:
     """How long events took from their time to their arrival."""
-    values = {"events": delays.count, "median delay": delays.median_ms, "longest delay": delays.largest_ms}
-    return head_of("arrivals", values)
+    return head_of("arrivals", {"median delay": delays.median_ms, "longest delay": delays.largest_ms})
 
 
 def extremes(parts: Iterable[pa.Table]) -> list[TableRow]:

@@ -106,21 +106,13 @@ HeldBy = Callable[[int, int], tuple[str, ...]]
 
 def bounds_head(table: BoundsTable, held: HeldBy = lambda *_: ()) -> Head:
     """Which bound it is, how it moved, when it stopped for longest and who held it then; all from the rows drawn."""
-    lengths = lengths_ms(table.at_ms)
     known, above = _known(table.lower), _known(minus(table.lower, table.perfect))
     values: dict[str, FactValue] = {
         "bound": table.name,
-        "first": known[0] if known else None,
         "last": known[-1] if known else None,
-        "unknown for": time_of(lengths, [value is None for value in table.lower]),
-        "upper bound for": time_of(lengths, [value is not None for value in table.upper]),
-        "above perfect for": time_of(lengths, table.is_above) if above else None,
+        "above perfect for": time_of(lengths_ms(table.at_ms), table.is_above) if above else None,
         "above perfect by": max([0, *above]) if above else None,
         **_stop_facts(longest_known(table.at_ms, table.lower), held),
-        "seen by": tuple(table.seen),
-        "polls": tuple(len(at_ms) for at_ms, _, _ in table.seen.values()),
-        "saw up to": tuple(max(_known(lower), default=None) for _, lower, _ in table.seen.values()),
-        "polls with an upper bound": tuple(len(_known(upper)) for _, _, upper in table.seen.values()),
     }
     return head_of("time bounds", values, clock_ms=table.at_ms[0])
 

@@ -66,11 +66,9 @@ def holding_writers(cause_spans: Sequence[CauseSpan]) -> list[WriterSpan]:
 
 
 def noting_head(marks: Sequence[TableRow], stop: Stop | None) -> Head:
-    """The longest stop of the watermark in the log, how many marks were noted, and how many were refused."""
-    refused = sum(row["outcome"] != "success" for row in marks)
+    """The longest stop of the watermark in the log."""
     of_stop = {} if stop is None else {label: stop.facts[label] for label in OF_STOP}
-    values = {**of_stop, "marks": len(marks), "marks refused": refused}
-    return head_of("notes", values, clock_ms=marks[0]["noted_ms"])
+    return head_of("notes", of_stop, clock_ms=marks[0]["noted_ms"])
 
 
 def mark_words(row: TableRow) -> str:
@@ -127,15 +125,13 @@ def known_writers(entries: Sequence[Membership]) -> list[str]:
 
 def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -> Head:
     """Who was left out of most generations in a row."""
-    known = known_writers(entries)
-    longest = max(_left_out(known, entries), key=len, default=None)
-    values: dict[str, Value] = {"cycles": len(cycles), "known writers": len(known)}
+    longest = max(_left_out(known_writers(entries), entries), key=len, default=None)
+    values: dict[str, Value] = {}
     if longest is not None:
-        values |= {
+        values = {
             "left out longest": longest[0].writer,
             "left out of": len(longest),
             "left out from": longest[0].at_ms,
-            "left out to": longest[-1].at_ms,
         }
     return head_of("generations", values, clock_ms=cycles[0]["at_ms"])
 
@@ -150,19 +146,15 @@ def _left_out(writers: Sequence[str], entries: Sequence[Membership]) -> Iterator
 
 
 def cycle_head(cycles: Sequence[TableRow]) -> Head:
-    """How many cycles emitted a watermark, whom most of the others waited for, and the longest time without a cycle."""
+    """How many cycles emitted a watermark, and whom most of the others waited for."""
     held = [row for row in cycles if row["outcome"] != "emitted"]
     waited = Counter(writer for row in held for writer in row["lagging"])
     writer, number = min(waited.items(), key=lambda pair: (-pair[1], pair[0]), default=(None, None))
-    gaps = [(after["at_ms"] - before["at_ms"], before["at_ms"]) for before, after in pairwise(cycles)]
-    gap_ms, from_ms = max(gaps, key=lambda gap: gap[0], default=(None, None))
     values: dict[str, Value] = {
         "cycles": len(cycles),
         "emitted": len(cycles) - len(held),
         "waited for most": writer,
         "waited for in": number,
-        "no cycle for": gap_ms,
-        "no cycle from": from_ms,
     }
     return head_of("cycles", values, clock_ms=cycles[0]["at_ms"])
 

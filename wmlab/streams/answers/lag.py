@@ -60,11 +60,10 @@ def _steps(seen: SeenWindow) -> list[tuple[int, Value]]:
 
 
 def lag_head(windows: SeenWindows) -> Head:
-    """How far the bounds that readers saw were behind their clocks, and apart."""
-    lags, widths = lag_spread(windows), uncertainty_spread(windows)
+    """How far the bounds that readers saw were behind their clocks."""
+    lags = lag_spread(windows)
     values: dict[str, FactValue] = {
         "median lag": None if lags is None else lags.median,
         "worst lag": None if lags is None else lags.largest,
-        "median uncertainty": None if widths is None else widths.median,
     }
     return head_of("lag", values)

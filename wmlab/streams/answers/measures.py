@@ -105,12 +105,7 @@ def ownership(recording: Recording) -> Ownership:
         if before["to_ms"] is not None and before["to_ms"] < after["from_ms"]
     )
     share = {controller: ms / total_ms for controller, ms in owned_ms.items()}
-    values: dict[str, Value] = {
-        "buckets": len({row["bucket"] for row in rows}),
-        "controllers": tuple(share),
-        "share": tuple(share.values()),
-        "gaps": len(gaps),
-    }
+    values: dict[str, Value] = {}
     for bucket, from_ms, to_ms in sorted(gaps, key=lambda gap: gap[1] - gap[2])[:1]:
         values |= {"longest gap": to_ms - from_ms, "bucket": str(bucket), "gap from": from_ms}
     head = head_of("owners", values)

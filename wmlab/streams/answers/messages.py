@@ -52,15 +52,11 @@ def by_frequency(names: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def message_head(messages: Sequence[Message]) -> Head:
-    """How many messages passed between how many parties, of which kinds, how long the slowest took, what was lost."""
+    """How many messages passed between how many parties, and how long the slowest took."""
     took = [message.end_ms - message.sent_ms for message in messages if message.received_ms is not None]
-    counts = by_frequency(kinds_of(messages))
     values: dict[str, Value] = {
         "messages": len(messages),
         "parties": len({node for message in messages for node in (message.sender, message.receiver)}),
-        "kinds": tuple(kind for kind, _ in counts),
-        "of a kind": tuple(number for _, number in counts),
-        "not arrived": len(messages) - len(took),
         "slowest took": max(took, default=None),
     }
     return head_of("messages", values)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -47,24 +47,13 @@ class CutOfWatermark:
 
     @property
     def head(self) -> Head:
-        """The furthest position, what it misses, and the cut."""
-        head = cut_head(self.steps, self.history, clock_ms=self.watermark["emitted_ms"])
-        counted = {"watermark of the cut": self.watermark["lower"], "writers counted": len(self.positions)}
-        return replace(head, facts=head.facts.with_facts(counted))
+        """The cut."""
+        return cut_head(self.steps, clock_ms=self.watermark["emitted_ms"])
 
 
-def cut_head(steps: Sequence[CutStep], history: StreamHistory, *, clock_ms: int | None = None) -> Head:
-    """The furthest position, what it misses, and the cut, of the steps to one."""
-    first, last = steps[0].offsets, steps[-1].offsets
-    missing = history.gaps(first)
-    completed = sorted(segment for segment in last if missing and segment not in first)
-    values: dict[str, Value] = {
-        "cut": cut_words(last),
-        "furthest position": cut_words(first),
-        "keys without a position": tuple(keys.text for keys in missing),
-        "taken": tuple(offset_words(segment, last[segment]) for segment in completed),
-    }
-    return head_of("cut", values, clock_ms=clock_ms)
+def cut_head(steps: Sequence[CutStep], *, clock_ms: int | None = None) -> Head:
+    """The cut, of the steps to one."""
+    return head_of("cut", {"cut": cut_words(steps[-1].offsets)}, clock_ms=clock_ms)
 
 
 def cut_at(recording: Recording, stream: str, at_ms: int | None) -> CutOfWatermark:
