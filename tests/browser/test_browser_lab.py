@@ -278,7 +278,10 @@ CURVES = "[...document.querySelectorAll('.wmlab-panel .js-line')].map(line => li
 
 
 def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleType, page: Any, home: Path) -> None:
-    """By Enter, by the arrow keys of a slider, and back by the button; a mistake is said at its field."""
+    """By Enter, by the arrow keys of a slider, and back by the button; a mistake is said at its field.
+
+    The button that checks the run has its answer below it, above the picture.
+    """
     write_notebook(home / "panel.ipynb", PANEL)
     assert shoot.run_notebook(page, "panel.ipynb") == []
     panel = page.locator(".wmlab-panel")
@@ -302,6 +305,12 @@ def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleT
     panel.get_by_role("button", name="Undo").click()
     panel.get_by_text("stood still for 16.0").wait_for()
     assert timeout.input_value() == "15 s"
+    check = panel.get_by_role("button", name="Check", exact=True)
+    check.click()
+    verdict = panel.get_by_text("12 invariants of 12 hold.")
+    verdict.wait_for()
+    button, answer, picture = (each.bounding_box() for each in (check, verdict, panel.locator(".js-line").first))
+    assert button["y"] < answer["y"] < min(picture["y"], button["y"] + 120)
 
 
 def test_the_panel_is_used_by_keyboard_alone_and_keeps_its_keys(shoot: ModuleType, page: Any, home: Path) -> None:

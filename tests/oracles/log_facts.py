@@ -186,9 +186,19 @@ def set_by(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact
     if mark is not None:
         names = sorted(name for name, time in mark["writers"].items() if time == mark["lower"])
         yield "set by", tuple(names)
-        yield from state_facts(
-            "set by", [state_of(run.states_of(stream), run.writer_named(name), at_ms) for name in names]
-        )
+        yield from state_facts("set by", [state_of_writer(run, stream, name, at_ms) for name in names])
+
+
+def state_of_writer(run: Run, stream: str, writer: str, at_ms: int) -> Befallen | None:
+    """What has befallen a writer; of several processes that note for it the first one's, if none of them is well."""
+    name = run.writer_named(writer)
+    seconds = {
+        row["target"]
+        for row in run.by_then("incidents", stream, at_ms)
+        if (row["kind"], row["outcome"]) == ("duplicate", "done") and row["target"].startswith(f"{name}/")
+    }
+    found = [state_of(run.states_of(stream), process, at_ms) for process in (name, *sorted(seconds))]
+    return found[0] if all(found) else None
 
 
 def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -212,9 +222,7 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         assert cycle is not None
         holders = [name for name in behind if cause == "slowest" or name in cycle["lagging"]]
         yield "holder", tuple(holders)
-        yield from state_facts(
-            "holder", [state_of(run.states_of(stream), run.writer_named(name), at_ms) for name in holders], until=True
-        )
+        yield from state_facts("holder", [state_of_writer(run, stream, name, at_ms) for name in holders], until=True)
         yield "last noted", tuple(record[name]["time"] for name in holders)
         yield "noted at", tuple(record[name]["noted_ms"] for name in holders)
         lower = run.watermarks(stream, at_ms)[-1]["lower"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.group_facts import Group, Reader
-from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders, next_cycle
-from tests.oracles.states import Befallen, state_of
+from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders, next_cycle, state_of_writer
+from tests.oracles.states import Befallen
 from tests.oracles.tables import CLOCKS, SUCCESS, Run
 
 _OF_THE_READER = ("reader", "next look", "other position", "not started")
@@ -156,9 +156,7 @@ def held_longest(curve: RunCurve, stop: Stop) -> tuple[Held, int, list[Befallen 
     if most.cause not in _WITH_HOLDER:
         return most, lengths[most], []
     for begin, _ in moments[most][::-1]:
-        states = [
-            state_of(curve.run.states_of(curve.stream), curve.run.writer_named(name), begin) for name in most.parties
-        ]
+        states = [state_of_writer(curve.run, curve.stream, name, begin) for name in most.parties]
         if any(states):
             break
     return most, lengths[most], states if any(states) else []

@@ -7,7 +7,7 @@ with transactions, a second stream, a second group.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
@@ -187,9 +187,11 @@ def drawn_run(seed: int) -> Scenario:
     with_readers = draw.random() < 0.9 or any(kind in _OF_READERS for kind in kinds)
     with_transactions = draw.random() < 0.15 or any(kind in _OF_TRANSACTIONS for kind in kinds)
     with_trades = draw.random() < 0.15 or script.CreateStream in kinds
+    by_itself = Random(f"by itself {seed}")
     streams = [_stream(ORDERS, draw), *([_stream(TRADES, draw)] if with_trades else [])]
     writers: list[wm.EventWriter | wm.TransactionalWriter] = [
-        _writer(f"w{number}", ORDERS, draw) for number in range(1, draw.choice((3, 3, 4)))
+        _perhaps_by_itself(_writer(f"w{number}", ORDERS, draw), by_itself)
+        for number in range(1, draw.choice((3, 3, 4)))
     ]
     events = tuple(writer.name for writer in writers)
     if with_transactions:
@@ -244,8 +246,20 @@ def _with_actions(scenario: Scenario, kinds: list[type], target: Target) -> Scen
             except WmlabError:
                 continue
             break
+        if kind is script.ExpireSession:
+            scenario = _expired_again(scenario, target)
         at_ms += 0 if together else target.draw.choice((1_000, 4_000, 8_000))
     return scenario
+
+
+def _expired_again(scenario: Scenario, target: Target) -> Scenario:
+    """A session that expired expires once more: before the controller has noticed it, or later, or not."""
+    chance = Random(f"again {scenario.name}")
+    act = scenario.script[-1] if scenario.script else None
+    if not isinstance(act, script.ExpireSession) or chance.random() < 0.3:
+        return scenario
+    again = replace(act, at_ms=act.at_ms + chance.choice((1_000, 3_000, 8_000)))
+    return scenario.replace(script=[*scenario.script, again])
 
 
 def _stream(name: str, draw: Random) -> wm.Stream:
@@ -267,6 +281,19 @@ def _writer(name: str, stream: str, draw: Random) -> wm.EventWriter:
         noting=draw.choice((noting.EarliestOpen(), noting.EarliestOpen(), noting.WallClock(), noting.Never())),
         clock=wm.Clock(skew_ms=draw.choice((0, 0, 0, -2_000))),
         starts_ms=draw.choice((0, 0, 0, 6_000)),
+    )
+
+
+def _perhaps_by_itself(writer: wm.EventWriter, chance: Random) -> wm.EventWriter:
+    """The writer, or one that notes its clock by itself."""
+    if chance.random() < 0.85:
+        return writer
+    return replace(
+        writer,
+        noting=noting.EarliestOpen(),
+        note_every_ms=1_000,
+        automatically_note_time=True,
+        automatic_note_period_ms=chance.choice((500, 2_000)),
     )
 
 

@@ -142,9 +142,10 @@ def test_it_begins_at_the_first_violation_and_goes_to_the_chosen_one() -> None:
 
 
 def test_a_moment_outside_is_refused_at_first_and_later_the_nearest_one_inside() -> None:
-    for at_ms in (10**9, "1 h", -3):
-        with pytest.raises(ChartError, match="is outside the run, which lasts from 0 "):
+    for at_ms, words in ((10**9, "11 d 13 h 46 min 40 s"), ("1 h", "1 h"), (-3, "−3 ms")):
+        with pytest.raises(ChartError, match=f"{words} is outside the run, which lasts from 0 ms to 30 s.") as refused:
             everything().scrub(at_ms=at_ms)
+        assert refused.value.remedy == "give a moment of the run."
     scrubber = everything().scrub()
     scrubber.at_ms = 10**9
     assert scrubber.at_ms == LENGTH_MS

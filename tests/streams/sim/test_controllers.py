@@ -395,6 +395,13 @@ def test_a_session_that_ends_during_a_pause_is_noticed_after_it():
     assert world.rows("watermarks", 9_500)
 
 
+def test_a_session_that_has_ended_cannot_expire_again():
+    actions = [script.ExpireSession(at_ms=at_ms, controller="controller-0") for at_ms in (5_000, 8_000)]
+    world = run(controllers=Controllers(**FAST), script=actions)
+    assert [row["outcome"] for row in world.rows("incidents", kind="expire")] == ["done", "no effect"]
+    assert [row[1:] for row in owners(world)] == [(0, 5_000), (10_000, None)]
+
+
 def test_a_controller_that_has_left_does_not_come_back():
     actions = [
         script.CrashController(at_ms=4_000, controller="controller-1", restart_after_ms=4_000),

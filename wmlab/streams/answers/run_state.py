@@ -104,6 +104,7 @@ class ActiveFaults:
             self._ended_ms[party] = row["at_ms"]
         for over in (*ended, *(_WITH_THE_PROCESS if begun is State.DOWN else ())):
             of_party.pop(over, None)
+        # No incident says that a session that was lost is there again.
         if begun is not None and (begun not in of_party or begun is State.SESSION_LOST):
             of_party[begun] = Fault(kind=begun, party=party, since_ms=row["at_ms"], until_ms=row.get("until_ms"))
 

@@ -162,13 +162,17 @@ class Actions:
         self._at_point("pause", action, pause)
 
     def expire_session(self, action: script.ExpireSession) -> None:
-        """End a controller's session behind its back."""
+        """End a controller's session behind its back; one that has ended already cannot."""
         controller = self._controller("expire", action.controller, action.stream)
-        if controller.session is not None:
-            detail = f"session of {controller.name} expires"
-            self._record(Incident("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms))
-            self.parties.coordinator.close(controller.session)
-            controller.notice_expiry(action.notice_after_ms)
+        session, coordinator = controller.session, self.parties.coordinator
+        if session is None or session not in coordinator.state.sessions:
+            detail = f"{controller.name} has no session"
+            self._record(Incident("expire", "controller", controller.name, detail, outcome=NO_EFFECT))
+            return
+        detail = f"session of {controller.name} expires"
+        self._record(Incident("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms))
+        coordinator.close(session)
+        controller.notice_expiry(action.notice_after_ms)
 
     def lose_bucket_owner(self, action: script.LoseBucketOwner) -> None:
         """Leave a stream's bucket without an owner for a while."""
