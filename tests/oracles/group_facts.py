@@ -32,7 +32,6 @@ def beside_log(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
     if cause == "newest":
         yield from log_facts(run, stream, at_ms)
     else:
-        yield "log cause", cause_of_log(run, stream, at_ms)
         yield "log holder", parties_of_log(run, stream, at_ms)
 
 
@@ -370,7 +369,6 @@ class Reader:
         elif cause not in (*_OF_READER, "newest") or (self.follows(at_ms) and cause != "newest"):
             yield from group.holder_facts(at_ms, cause)
         if cause != "newest":
-            yield "position cause", group.cause(at_ms)
             yield "position holder", group.parties(at_ms)
 
     def starts_at(self, at_ms: int) -> int | None:

@@ -182,11 +182,10 @@ def silent_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
 
 
 def set_by(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact]:
-    """The counted writers whose time is the lower bound of a watermark, and what has befallen them."""
+    """The counted writers whose time is the lower bound of a watermark."""
     if mark is not None:
         names = sorted(name for name, time in mark["writers"].items() if time == mark["lower"])
         yield "set by", tuple(names)
-        yield from state_facts("set by", [state_of_writer(run, stream, name, at_ms) for name in names])
 
 
 def state_of_writer(run: Run, stream: str, writer: str, at_ms: int) -> Befallen | None:
@@ -228,9 +227,6 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         lower = run.watermarks(stream, at_ms)[-1]["lower"]
         others = [row["time"] for name, row in record.items() if name not in holders]
         yield "others ahead by", min(others) - lower if others and min(others) > lower else None
-        yield "event arrives", tuple(arrives(run, stream, name, record[name], at_ms) for name in holders)
-        ahead = [run.clock_ahead_ms(name, at_ms) for name in holders]
-        yield "clock behind by", tuple(-each if each < 0 else None for each in ahead)
     if cause == "lagging":
         assert cycle is not None
         since = cycle["behind_since_ms"] or {}
@@ -335,14 +331,6 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     if cause == "lagging" and cycle is not None:
         ends += [start + cycle["timeout_ms"] for start in (cycle["behind_since_ms"] or {}).values()]
     yield "run ends", run.end_ms if any(end is not None and end > run.end_ms for end in ends) else None
-
-
-def arrives(run: Run, stream: str, writer: str, mark: Row, at_ms: int) -> int | None:
-    """When the event is appended whose time the writer noted last, if that is later than the moment."""
-    rows = run.after("events", stream, mark["noted_ms"] - 1)
-    own = (row for row in rows if (row["writer"], row["event_time"]) == (run.writer_named(writer), mark["time"]))
-    first = next((row["append_ms"] for row in own), None)
-    return first if first is not None and first > at_ms else None
 
 
 def state_facts(label: str, states: Sequence[Befallen | None], *, until: bool = False) -> Iterator[Fact]:

@@ -188,7 +188,6 @@ def run_facts(run: Run, stream: str, groups: list[Group]) -> Iterator[Fact]:
             stop = log.longest()
             if stop is not None:
                 yield "log stopped for", stop.length_ms
-                yield "log from", stop.from_ms
                 yield "log held by", held_by(held_longest(log, stop)[0])
     yield from refused_facts(run, stream)
     yield from what_never_came(run, stream)
@@ -212,15 +211,13 @@ def stop_facts(curve: RunCurve, stop: Stop) -> Iterator[Fact]:
 
 
 def refused_facts(run: Run, stream: str) -> Iterator[Fact]:
-    """Whose notes were refused in the run, how many, as what, and from when to when."""
+    """Whose notes were refused in the run, how many, and as what."""
     rows = [row for row in run.all_rows("writer_marks", stream) if row["outcome"] != SUCCESS]
     names = sorted({row["writer"] for row in rows})
     of: dict[str, list[dict[str, Any]]] = {name: [row for row in rows if row["writer"] == name] for name in names}
     yield "refused", tuple(names)
     yield "refused as", tuple(of[name][-1]["outcome"] for name in names)
     yield "refusals", tuple(len(of[name]) for name in names)
-    yield "refused from", tuple(of[name][0]["received_ms"] for name in names)
-    yield "refused to", tuple(of[name][-1]["received_ms"] for name in names)
 
 
 def what_never_came(run: Run, stream: str) -> Iterator[Fact]:

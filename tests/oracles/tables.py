@@ -174,15 +174,3 @@ class Run:
     def writer_named(self, writer: str) -> str:
         """The name of the writer that notes under an id."""
         return writer.removesuffix("-new")
-
-    def clock_ahead_ms(self, writer: str, at_ms: int) -> int:
-        """How far the clock of a writer is ahead of that of the run."""
-        name = self.writer_named(writer)
-        part = next(part for part in self.scenario.writers if part.name == name)
-        script: tuple[Any, ...] = tuple(self.scenario.script)
-        steps = (
-            act.by_ms
-            for act in script
-            if act.kind == "step_clock" and act.party == name and self.scenario.start_ms + act.at_ms <= at_ms
-        )
-        return int(part.clock.skew_ms + sum(steps))

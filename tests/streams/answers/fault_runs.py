@@ -177,7 +177,7 @@ def is_held_by_fault(cause: Cause, party: Party) -> bool:
     waited_ms, fault = party.waited_ms, party.fault
     was_behind = fault is not None and waited_ms is not None and waited_ms < fault.since_ms
     is_waited_for = cause.kind is CauseKind.LAGGING and not was_behind
-    return fault is not None and is_waited_for and party.open_until_ms is None
+    return fault is not None and is_waited_for
 
 
 def is_higher(bound: int | None, than: int | None) -> bool:

@@ -87,9 +87,7 @@ def test_a_reader_before_the_first_cut_has_bytes_to_read() -> None:
         "segment": "0@0",
         "read by": "r-0",
         "bytes left": 60,
-        "position cause": "unread",
         "position holder": "r-0",
-        "log cause": "slowest",
         "log holder": "w1",
     }
     unowned = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)

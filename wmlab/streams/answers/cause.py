@@ -30,9 +30,8 @@ class Party:
     A segment without an owner has had none since `fault.since_ms`, and `fault.party` was the last one. A controller
     `is_former` if nobody owns the bucket any more.
 
-    A writer has the time that it last had accepted, and when it noted that (clock, ms); `open_until_ms` is when the
-    open event arrives whose time that is, `clock_ms` by how much its clock is ahead (negative: behind). Cycles wait for
-    it since `waited_ms`, up to `given_up_ms`. A reader has as `time` the lower bound that it saw at its last poll, and
+    A writer has the time that it last had accepted, and when it noted that (clock, ms). Cycles wait for it since
+    `waited_ms`, up to `given_up_ms`. A reader has as `time` the lower bound that it saw at its last poll, and
     `noted_ms` is when that was. A segment has the `offset` that the group has read of the `needed` bytes before the cut
     (None: to its end), its `reader` (None: nobody), and the reader from which that one has it (`taken_from`), whose
     fault it has. `back_ms` is when a controller or store came back from its last fault.
@@ -45,8 +44,6 @@ class Party:
     noted_ms: int | None = None
     waited_ms: int | None = None
     given_up_ms: int | None = None
-    open_until_ms: int | None = None
-    clock_ms: int = 0
     offset: int | None = None
     needed: int | None = None
     reader: str | None = None
@@ -77,7 +74,7 @@ class Cause:
     at_ms: int
     bound: int | None = None
     since_ms: int | None = None
-    set_by: tuple[Party, ...] = ()
+    set_by: tuple[str, ...] = ()
     parties: tuple[Party, ...] = ()
     others_ahead_ms: int | None = None
     earliest_ms: int | None = None
@@ -265,12 +262,11 @@ def _store(state: RunState, fault: Fault) -> Party:
     return Party(name=fault.party, subject="store", fault=fault, back_ms=back_ms)
 
 
-def _set_by(state: RunState, lower: int | None) -> tuple[Party, ...]:
-    """The writers that had noted a lower bound of the log, by its newest watermark, with what has befallen them."""
+def _set_by(state: RunState, lower: int | None) -> tuple[str, ...]:
+    """The writers that had noted a lower bound of the log, by its newest watermark."""
     place = state.place_after(lower)
     counted: Mapping[str, int] = state.watermarks[place - 1]["writers"] if place else {}
-    names = sorted(name for name, time in counted.items() if time == lower)
-    return tuple(Party(name=name, subject="writer", fault=state.fault_of_writer(name)) for name in names)
+    return tuple(sorted(name for name, time in counted.items() if time == lower))
 
 
 def _writer(state: RunState, name: str, kind: CauseKind) -> Party:

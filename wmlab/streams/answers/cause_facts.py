@@ -65,7 +65,7 @@ def of_log(cause: Cause) -> Values:
     return {
         "watermark": cause.bound,
         "made at": cause.since_ms,
-        **_set_by(cause),
+        "set by": cause.set_by,
         "cause": cause.kind.value,
         **_holders(cause),
         "others ahead by": cause.others_ahead_ms,
@@ -135,7 +135,7 @@ def _with_others(cause: Cause) -> Values:
     segments = cause.segments
     return {
         **_own(cause),
-        **_set_by(cause),
+        "set by": cause.set_by,
         **_delayed(cause),
         "cause": cause.kind.value,
         **_holders(cause),
@@ -143,15 +143,9 @@ def _with_others(cause: Cause) -> Values:
         "read by": tuple(party.reader for party in segments),
         "bytes left": tuple(_left(party) for party in segments),
         "read before by": tuple(None if party.fault is None else party.fault.party for party in segments),
-        "position cause": None if position is None else position.kind.value,
         "position holder": None if position is None else held_by(position),
-        "log cause": None if log is None else log.kind.value,
         "log holder": None if log is None else held_by(log),
     }
-
-
-def _set_by(cause: Cause) -> Values:
-    return {"set by": _names(cause.set_by), **states("set by", cause.set_by)}
 
 
 def _holders(cause: Cause) -> Values:
@@ -169,8 +163,6 @@ def _holders(cause: Cause) -> Values:
         "noted at": tuple(party.noted_ms for party in writers),
         "waited for since": tuple(party.waited_ms for party in writers),
         "given up at": tuple(party.given_up_ms for party in writers),
-        "event arrives": tuple(party.open_until_ms for party in writers),
-        "clock behind by": tuple(-party.clock_ms if party.clock_ms < 0 else None for party in writers),
     }
 
 

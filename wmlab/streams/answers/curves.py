@@ -19,7 +19,6 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, planned_span
 from wmlab.streams.answers.cause import (
     NOT_OF_WRITERS,
-    OF_WRITERS,
     Cause,
     CauseSpan,
     GroupState,
@@ -37,7 +36,6 @@ from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import Followed, compare_with_cut
-from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TOOK_PLACE
 
@@ -206,26 +204,7 @@ class Curves:
         if cause.kind is CauseKind.NO_MARK:
             wrote = {name for name, at_ms in self.written.firsts.items() if at_ms <= state.at_ms}
             return replace(cause, wrote=tuple(sorted(wrote | state.refused.keys())))
-        if cause.kind not in OF_WRITERS:
-            return cause
-        return replace(cause, parties=tuple(self._writer(party, state.at_ms) for party in cause.parties))
-
-    def _writer(self, party: Party, at_ms: int) -> Party:
-        if party.time is None or party.noted_ms is None:
-            return party
-        open_until_ms = self.written.open_until_ms(party.name, party.time, party.noted_ms)
-        is_open = open_until_ms is not None and open_until_ms > at_ms
-        return replace(
-            party, open_until_ms=open_until_ms if is_open else None, clock_ms=self._clock_ms(party.name, at_ms)
-        )
-
-    def _clock_ms(self, writer: str, at_ms: int) -> int:
-        """By how much the clock of a writer is ahead (negative: behind), as its scenario has it."""
-        scenario = self._scenario
-        part = next(iter(self.written.parts.get(writer, ())), None)
-        if scenario is None or part is None:
-            return 0
-        return LocalClock.of(scenario, part.name, part.clock).ahead_ms(at_ms)
+        return cause
 
 
 def noted_by(watermark: TableRow) -> tuple[str, ...]:

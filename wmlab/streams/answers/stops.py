@@ -101,7 +101,7 @@ def of_stops(curves: Curves, end_ms: int) -> dict[str, Value]:
     facts: dict[str, Value] = {"curve": name_of(curve, curves.tables.stream), **longest.facts}
     log = dict(stops).get(LOG)
     if log is not None and log is not longest:
-        facts |= {"log stopped for": log.length_ms, "log from": log.from_ms, "log held by": log.held_by}
+        facts |= {"log stopped for": log.length_ms, "log held by": log.held_by}
     return facts
 
 

@@ -52,7 +52,7 @@ def stragglers_of(recording: Recording, stream: str) -> Holders:
 
 
 def _refused(curves: Curves) -> Mapping[str, Value]:
-    """Whose notes were refused, how many, and when."""
+    """Whose notes were refused, and how many."""
     refused: dict[str, list[TableRow]] = {}
     for row in sorted(curves.tables.rows("writer_marks"), key=lambda row: int(row["received_ms"])):
         if row["outcome"] != "success":
@@ -62,8 +62,6 @@ def _refused(curves: Curves) -> Mapping[str, Value]:
         "refused": tuple(sorted(refused)),
         "refused as": tuple(of_writer[-1]["outcome"] for of_writer in rows),
         "refusals": tuple(len(of_writer) for of_writer in rows),
-        "refused from": tuple(of_writer[0]["received_ms"] for of_writer in rows),
-        "refused to": tuple(of_writer[-1]["received_ms"] for of_writer in rows),
     }
 
 

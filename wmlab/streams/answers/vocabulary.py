@@ -150,8 +150,6 @@ LABELS: Final = vocabulary(
     ("watermark", Kind.MOMENT, "lower bound of the newest watermark of the log; absent if that counts no writers"),
     ("made at", Kind.MOMENT, "when the newest watermark was appended"),
     ("set by", Kind.NAME, "the counted writers whose time is the value of the curve, by name"),
-    ("set by state", Kind.WORD, "what has befallen each of them and lasts"),
-    ("set by since", Kind.MOMENT, "since when"),
     (
         "at position",
         Kind.MOMENT,
@@ -196,8 +194,6 @@ LABELS: Final = vocabulary(
     ("waited for since", Kind.MOMENT, "from when the timeout of each writer counts, as the row of the last cycle says"),
     ("given up at", Kind.MOMENT, "when that timeout ends: a cycle from then on drops the writer, if it notes no more"),
     ("expected until", Kind.MOMENT, "from when on a cycle no longer waits for expected writers"),
-    ("event arrives", Kind.MOMENT, "when the open event is appended that has the last noted time, if that is later"),
-    ("clock behind by", Kind.LENGTH, "by how much the clock of a writer that holds is behind that of the run"),
     ("also behind", Kind.NAME, "writers on record that are behind, where the cause is the controller or a store"),
     ("refused", Kind.NAME, "writers whose newest note was refused; of a run those with a refused note; by name"),
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
@@ -237,9 +233,7 @@ LABELS: Final = vocabulary(
         Kind.NAME,
         "last other owner of a segment that nobody owns, or whose last owner is down or gone",
     ),
-    ("position cause", Kind.WORD, "the kind of what holds the bound at the position, beside what a reader saw"),
     ("position holder", Kind.NAME, "who holds the bound at the position, beside what a reader saw"),
-    ("log cause", Kind.WORD, "the kind of what holds the watermark in the log, beside another curve"),
     ("log holder", Kind.NAME, "who holds the watermark in the log, beside another curve"),
     # Imported logs.
     ("silent writer", Kind.NAME, "replayed writer with the smallest newest event, if it is silent and is no holder"),
@@ -258,11 +252,8 @@ LABELS: Final = vocabulary(
         Kind.LENGTH,
         "longest time in which the log kept one watermark, if another curve is named first",
     ),
-    ("log from", Kind.MOMENT, "when that stop began"),
     ("log held by", Kind.NAME, "who, or what, held the log for longest in that stop"),
     ("refusals", Kind.COUNT, "how often a note of each of the refused writers was refused, tried again or not"),
-    ("refused from", Kind.MOMENT, "when the first of them was judged"),
-    ("refused to", Kind.MOMENT, "when the last of them was judged"),
     ("no cycle before", Kind.MOMENT, "planned end of a run in which no cycle ran"),
     ("never came", Kind.NAME, "acts of the script that waited for a moment that never came"),
     ("streams apart", Kind.NAME, "streams that one group reads together although their times do not overlap"),
@@ -275,13 +266,13 @@ nothing has befallen anybody of it. A label with several values
 has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; one that is unknown is absent among
 them, and a label without any value is not there.
 
-Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by since,
+Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by,
 cause, holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, run ends, and the silent
 writer. One about a group has group, at position, position since, newest watermark, set by (of the watermark at the
 position), delayed by, cause, the holder and his state, the segments, seen by with saw, polled at, reader state and
-reader since, and log cause and log holder; for the cause newest all labels about the log in their place. One about a
+reader since, and log holder; for the cause newest all labels about the log in their place. One about a
 reader has reader, group, saw, saw first at, polled at, at position, newest watermark, set by (of the newest watermark
-with the value that it saw), delayed by, cause, holder, segments, reader state, position cause and position holder, log
+with the value that it saw), delayed by, cause, holder, segments, reader state, position holder, log
 cause and log holder; for newest all labels about the log in their place. A group or reader before any watermark has the
 labels about the log only. One of a stream that was deleted has deleted at, too.
 """

@@ -1,15 +1,14 @@
-"""What writers wrote and noted: which open event a mark stands for, and which silent writer goes on noting.
+"""What writers wrote: when each began, and which silent writer goes on noting.
 
-A writer that notes its earliest open event notes the time of an event that it has not written yet; when that event was
-appended, the mark could rise. A writer that replays a log goes on noting the clock while its log has no events, as it
-knows of none that is open. Then it does not hold the lower bound, although by its events it is furthest behind: that is
-what `wm.spark.stragglers` tells of the log.
+A writer that replays a log goes on noting the clock while its log has no events, as it knows of none that is open. Then
+it does not hold the lower bound, although by its events it is furthest behind: that is what `wm.spark.stragglers` tells
+of the log.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -23,8 +22,6 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.run_state import RunState
 from wmlab.streams.scenario.checks import clients_of
-from wmlab.streams.scenario.noting import EarliestOpen
-from wmlab.streams.scenario.parts import WriterPart
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -66,14 +63,6 @@ class Written:
         latest_first = sorted(chain.from_iterable(firsts), key=lambda row: -int(row["append_ms_min"]))
         return {row["writer"]: row["append_ms_min"] for row in latest_first}
 
-    def open_until_ms(self, writer_id: str, time: int, noted_ms: int) -> int | None:
-        """When the event was appended that a writer's mark stands for (clock, ms), if it had not been when it noted.
-
-        None for a writer that does not note its earliest open event, and for a mark that has the time of no such event.
-        """
-        later = (at_ms for at_ms in self._open_events.get((writer_id, time), ()) if at_ms >= noted_ms)
-        return min(later, default=None)
-
     def silent_at(self, state: RunState) -> SilentWriter | None:
         """The imported writer with the least newest event time of all, if it is silent and the bound is beyond that.
 
@@ -90,40 +79,26 @@ class Written:
         return SilentWriter(writer=writer_id, newest=newest, sent_ms=sent_ms) if is_silent else None
 
     @cached_property
-    def parts(self) -> Mapping[str, list[WriterPart]]:
-        """The writers of the recorded scenario that write to the stream and note times, by the id of their marks."""
+    def _ids(self) -> Mapping[str, str]:
+        """The writers that replay a log to the stream and note times, each with the id of its marks."""
         scenario = self._recording.scenario_as(StreamScenario)
         name = self._stream.partition("#")[0]
-        parts: dict[str, list[WriterPart]] = {}
-        for part in () if scenario is None else scenario.resolved.writers:
-            if scenario is not None and scenario.stream_titled(part.stream).name == name:
-                for _, client in clients_of(part, part.name, scenario.script):
-                    if client.id is not None:
-                        parts.setdefault(client.id, []).append(client)
-        return parts
-
-    @cached_property
-    def _open_events(self) -> Mapping[tuple[str, int], list[int]]:
-        """When events were appended that have the time of a mark of their writer, by writer id and time."""
-        ids: dict[str, set[str]] = {}  # a writer that was upgraded may have noted under two
-        for writer_id, parts in self.parts.items():
-            for part in parts:
-                if part.noting == EarliestOpen() and not part.automatically_note_time:
-                    ids.setdefault(part.name, set()).add(writer_id)
-        times = pc.unique(recorded.of_stream(self._recording.table("writer_marks"), self._stream)["time"])
-        appended_ms: dict[tuple[str, int], list[int]] = {}
-        for events in self._events_by(ids):
-            for row in events.filter(pc.is_in(events["event_time"], times)).to_pylist():
-                for writer_id in ids[row["writer"]]:
-                    appended_ms.setdefault((writer_id, row["event_time"]), []).append(row["append_ms"])
-        return appended_ms
+        return {
+            client.name: client.id
+            for part in (() if scenario is None else scenario.resolved.writers)
+            if scenario is not None and part.trace is not None and scenario.stream_titled(part.stream).name == name
+            for _, client in clients_of(part, part.name, scenario.script)
+            if client.id is not None
+        }
 
     @cached_property
     def _furthest_behind(self) -> list[_FurthestBehind]:
         """Which imported writer is furthest behind by its events, from each moment on at which that changes."""
-        ids = {part.name: name for name, parts in self.parts.items() for part in parts if part.trace is not None}
+        ids = self._ids
         newest: dict[tuple[int, str], int] = {}
-        for events in self._events_by(ids):
+        columns = ("writer", "append_ms", "event_time")
+        for chunk in recorded.events_of(self._recording, self._stream, *columns) if ids else ():
+            events = chunk.filter(pc.is_in(chunk["writer"], pa.array(ids, pa.string())))
             for row in events.group_by(["writer", "append_ms"]).aggregate([("event_time", "max")]).to_pylist():
                 append, time = (row["append_ms"], ids[row["writer"]]), row["event_time_max"]
                 newest[append] = max(time, newest.get(append, time))
@@ -142,10 +117,3 @@ class Written:
             if not changes or changes[-1][1:] != least[1:]:
                 changes.append(least._replace(at_ms=at_ms))
         return changes
-
-    def _events_by(self, writers: Iterable[str]) -> Iterator[pa.Table]:
-        """The events of these writers, part by part."""
-        names = pa.array(writers, pa.string())
-        if len(names):
-            for chunk in recorded.events_of(self._recording, self._stream, "writer", "append_ms", "event_time"):
-                yield chunk.filter(pc.is_in(chunk["writer"], names))

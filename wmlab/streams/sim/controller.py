@@ -440,7 +440,7 @@ class _Cycle:
     def _behind_since_ms(self, writers: Iterable[str]) -> dict[str, int]:
         """From when the timeout of each of these writers counts; the memory has it on the controller's own clock."""
         now_ms, rules = self.controller.world.now_ms, self.stream.part.rules
-        ahead_ms = self.controller.clock.read(now_ms) - now_ms
+        ahead_ms = self.controller.clock.ahead_ms(now_ms)
         since_ms = partial(
             cycle.inactive_since,
             self.memory.state,
