@@ -264,8 +264,8 @@ def _store(state: RunState, fault: Fault) -> Party:
 
 def _set_by(state: RunState, lower: int | None) -> tuple[str, ...]:
     """The writers that had noted a lower bound of the log, by its newest watermark."""
-    place = state.place_after(lower)
-    counted: Mapping[str, int] = state.watermarks[place - 1]["writers"] if place else {}
+    index = state.index_after(lower)
+    counted: Mapping[str, int] = state.watermarks[index - 1]["writers"] if index else {}
     return tuple(sorted(name for name, time in counted.items() if time == lower))
 
 

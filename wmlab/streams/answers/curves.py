@@ -86,10 +86,10 @@ class Curves:
 
     def cause(self, curve: Curve, at_ms: int) -> Cause:
         """What holds the curve at `at_ms` (clock, ms)."""
-        kept = self._kept
+        hindrances = self._hindrances
         state = self._walk.at(at_ms)
         log = self._complete(cause_of_log(state), state)
-        log = replace(log, delayed=delayed(kept, state, log, len(state.watermarks)))
+        log = replace(log, delayed=delayed(hindrances, state, log, len(state.watermarks)))
         if curve == LOG:
             return log
         group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
@@ -100,7 +100,7 @@ class Curves:
             cause = cause_of_reader(state, known, curve.reader, log)
         if cause.kind is CauseKind.NOT_STARTED:
             cause = replace(cause, earliest_ms=self._joins_ms(curve, at_ms))
-        return replace(cause, delayed=delayed(kept, state, log, state.place_after(cause.bound)))
+        return replace(cause, delayed=delayed(hindrances, state, log, state.index_after(cause.bound)))
 
     def reader_until_ms(self, reader: str) -> int | None:
         """When a reader left its group for good, its stream was deleted, or the run ends (clock, ms).
@@ -171,7 +171,7 @@ class Curves:
             yield before
 
     @cached_property
-    def _kept(self) -> list[CauseSpan]:
+    def _hindrances(self) -> list[CauseSpan]:
         """What kept cycles from running or storing: the causes that are no writers."""
         changes = self._overdue_from.union(self._walk.turns)
         times = sorted({at_ms for change in changes for at_ms in (change - 1, change)})
@@ -212,16 +212,16 @@ def noted_by(watermark: TableRow) -> tuple[str, ...]:
     return tuple(name for name, time in sorted(watermark["writers"].items()) if time == watermark["upper"])
 
 
-def delayed(kept: Iterable[CauseSpan], state: RunState, log: Cause, place: int) -> Mapping[str, int]:
-    """Until when (clock, ms) those kept cycles from making the watermark at that place of the log who no longer do."""
+def delayed(hindrances: Iterable[CauseSpan], state: RunState, log: Cause, index: int) -> Mapping[str, int]:
+    """Until when (clock, ms) those kept cycles from making the watermark at that index of the log who no longer do."""
     marks = state.watermarks
-    is_made = place < len(marks)
-    since_ms = marks[place - 1]["emitted_ms"] if place else 0
-    until_ms = marks[place]["emitted_ms"] if is_made else state.at_ms
+    is_made = index < len(marks)
+    since_ms = marks[index - 1]["emitted_ms"] if index else 0
+    until_ms = marks[index]["emitted_ms"] if is_made else state.at_ms
     still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
     ends = {
         name: min(span.to_ms, until_ms)
-        for span in kept
+        for span in hindrances
         if span.from_ms < until_ms and span.to_ms > since_ms
         for name in span.cause.who
         if name not in still

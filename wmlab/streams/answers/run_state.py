@@ -240,9 +240,9 @@ class RunState:
         """The lower bound of the last watermark; None where that is an end of known time."""
         return None if self.bound is None or not self.bound["writers"] else int(self.bound["lower"])
 
-    def place_after(self, lower: int | None) -> int:
-        """The place in the log after that of the newest watermark with a lower bound; the first one for None."""
-        found = (place for place, row in enumerate(self.watermarks, 1) if row["lower"] == lower and row["writers"])
+    def index_after(self, lower: int | None) -> int:
+        """The index in the log after that of the newest watermark with a lower bound; 0 for None."""
+        found = (index for index, row in enumerate(self.watermarks, 1) if row["lower"] == lower and row["writers"])
         return max(found, default=0)
 
     @property
