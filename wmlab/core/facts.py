@@ -125,11 +125,6 @@ class Facts(Mapping[str, Value]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def with_facts(self, values: Mapping[str, Value]) -> Facts:
-        """These facts and further ones at their end."""
-        clock_ms, event_ms, _ = self._zeros.values()
-        return Facts(self._labels, self._values | dict(values), clock_ms=clock_ms, event_ms=event_ms)
-
     def label(self, name: str) -> Label:
         """The label of this name, with its meaning; raises `KeyError` if the vocabulary has none."""
         return self._labels[name]

@@ -96,14 +96,14 @@ def test_the_newest_watermark_is_the_last_one_emitted(at_ms: int) -> None:
 def test_the_notes_of_a_writer_are_its_marks_and_a_cycle_awaits_whom_it_names(at_ms: int) -> None:
     cycles = rows("cycles", "at_ms", at_ms)
     for state in STATES.at(at_ms).writers:
-        marks = [row for row in rows("writer_marks", "received_ms", at_ms) if row["writer"] == state.writer]
+        marks = [row for row in rows("writer_marks", "received_ms", at_ms) if row["writer"] == state.name]
         assert [(note.time, note.outcome) for note in state.notes] == [(row["time"], row["outcome"]) for row in marks]
         accepted = [row for row in marks if row["outcome"] == "success"]
         newest = None if state.newest is None else (state.newest.time, dict(state.newest.position))
         assert newest == ((accepted[-1]["time"], accepted[-1]["position"]) if accepted else None)
-        assert state.awaited == (bool(cycles) and state.writer in cycles[-1]["lagging"])
-        assert (state.state == "down") == (state.writer == "w2" and 12_000 <= at_ms < 22_000)
-        removed_ms = [row["at_ms"] for row in cycles if state.writer in row["removed"]]
+        assert state.awaited == (bool(cycles) and state.name in cycles[-1]["lagging"])
+        assert (state.state == "down") == (state.name == "w2" and 12_000 <= at_ms < 22_000)
+        removed_ms = [row["at_ms"] for row in cycles if state.name in row["removed"]]
         assert state.dropped == bool(removed_ms and accepted[-1]["received_ms"] <= removed_ms[-1])
 
 
@@ -111,7 +111,7 @@ def test_the_notes_of_a_writer_are_its_marks_and_a_cycle_awaits_whom_it_names(at
 @given(MOMENTS)
 def test_the_windows_are_those_that_each_reader_saw(at_ms: int) -> None:
     for state in STATES.at(at_ms).readers:
-        seen = [row for row in rows("windows", "at_ms", at_ms) if row["reader"] == state.reader]
+        seen = [row for row in rows("windows", "at_ms", at_ms) if row["reader"] == state.name]
         expected = (seen[-1]["lower"], seen[-1]["upper"], seen[-1]["at_ms"]) if seen else (None, None, None)
         assert (state.lower, state.upper, state.looked_ms) == expected
 
@@ -121,7 +121,7 @@ def test_all_facts_are_known_at_some_moment() -> None:
     assert any(reader.upper is not None for state in states for reader in state.readers)
     assert any(writer.awaited for state in states for writer in state.writers)
     assert any(writer.dropped for state in states for writer in state.writers)
-    assert {reader.reader for reader in states[0].readers} == {"billing-0", "billing-1"}
+    assert {reader.name for reader in states[0].readers} == {"billing-0", "billing-1"}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def late_reader() -> StreamRecording:
 
 def test_a_reader_is_there_from_when_it_joins_and_has_the_state_of_its_last_incident() -> None:
     states = read_states(late_reader(), "orders")
-    at = {at_ms: {r.reader: r.state for r in states.at(at_ms).readers} for at_ms in (5_999, 6_000, 7_500, 8_000, 9_500)}
+    at = {at_ms: {r.name: r.state for r in states.at(at_ms).readers} for at_ms in (5_999, 6_000, 7_500, 8_000, 9_500)}
     assert at[5_999] == {"z-0": ""}
     assert at[6_000] == at[8_000] == {"a": "", "z-0": ""}
     assert at[7_500] == {"a": "", "z-0": "paused"}
@@ -210,7 +210,7 @@ def test_who_wrote_and_noted_nothing_is_a_writer_and_a_run_without_readers_has_n
     tables = {name: unread().table(name) for name in unread().counts if name != "writer_marks"}
     states = read_states(StreamRecording.from_tables(tables, name="silent"), "orders")
     state = states.at(4_000)
-    assert [(writer.writer, writer.newest) for writer in state.writers] == [("w1", None)]
+    assert [(writer.name, writer.newest) for writer in state.writers] == [("w1", None)]
     assert (states.group, state.readers, state.position) == (None, (), {})
 
 

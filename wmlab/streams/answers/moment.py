@@ -90,7 +90,7 @@ class WriterState:
     `awaited`: the last cycle waited for it. `dropped`: a cycle dropped it, and it has noted no time since.
     """
 
-    writer: str
+    name: str
     notes: Sequence[Note]
     state: str
     awaited: bool
@@ -105,13 +105,27 @@ class WriterState:
         """What it noted and what befell it: "writer w2 noted 25.2 s, down, waited for"."""
         noted = "has noted no time" if self.newest is None else f"noted {clock(self.newest.time)}"
         states = [self.state, "waited for" * self.awaited, "dropped" * self.dropped]
-        return ", ".join([f"writer {self.writer} {noted}", *filter(None, states)])
+        return ", ".join([f"writer {self.name} {noted}", *filter(None, states)])
 
 
-def watermark_words(row: TableRow, clock: Clock) -> str:
-    """A watermark: its bounds, and when it was emitted."""
-    window = window_words(row["lower"], row["upper"], clock)
-    return f"watermark {window}, emitted {_without_day(clock(row['emitted_ms']), beside=window)}"
+@dataclass(frozen=True, slots=True)
+class WatermarkState:
+    """The newest watermark: its bounds (event time, ms; None: unknown), and when it was emitted (None: there is none).
+
+    It has no name, as there is one only.
+    """
+
+    lower: int | None = None
+    upper: int | None = None
+    emitted_ms: int | None = None
+    name: str = ""
+
+    def words(self, clock: Clock) -> str:
+        """Its bounds, and when it was emitted."""
+        if self.emitted_ms is None:
+            return "no watermark yet"
+        window = window_words(self.lower, self.upper, clock)
+        return f"watermark {window}, emitted {_without_day(clock(self.emitted_ms), beside=window)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +135,7 @@ class ReaderState:
     Bounds are event times in ms, None if unknown; `state` is "paused", "down" and so on, "" for nothing.
     """
 
-    reader: str
+    name: str
     lower: int | None
     upper: int | None
     looked_ms: int | None
@@ -131,7 +145,7 @@ class ReaderState:
         """What it saw, and what befell it."""
         window = window_words(self.lower, self.upper, clock)
         seen = "has not polled yet" if self.looked_ms is None else f"saw {window}"
-        return ", ".join(filter(None, [f"reader {self.reader} {seen}", self.state]))
+        return ", ".join(filter(None, [f"reader {self.name} {seen}", self.state]))
 
 
 def window_words(lower: int | None, upper: int | None, clock: Clock) -> str:
@@ -343,7 +357,7 @@ _TABLES: Final = (
 def _writer(writer: str, known: RunState) -> WriterState:
     notes = tuple(known.notes.get(writer, ()))
     return WriterState(
-        writer=writer,
+        name=writer,
         notes=notes,
         state=_state(known, "writer", writer),
         awaited=writer in (known.cycle or {}).get("lagging", ()),
@@ -354,7 +368,7 @@ def _writer(writer: str, known: RunState) -> WriterState:
 def _reader(reader: str, known: RunState) -> ReaderState:
     seen = known.seen.get(reader)
     return ReaderState(
-        reader=reader,
+        name=reader,
         lower=None if seen is None else seen.lower,
         upper=None if seen is None else seen.upper,
         looked_ms=None if seen is None else seen.looked_ms,

@@ -20,7 +20,6 @@ from wmlab.core.charts.axis import Axis, Coordinate, Numbers, Tick, duration_uni
 from wmlab.core.charts.chart import Chart, chart_of, columns, drawn_words, one_stream, share_of
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, dots
 from wmlab.core.errors import ChartError
-from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, moment_of_run
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve
@@ -31,11 +30,11 @@ from wmlab.streams.answers.moment import (
     RecordedStates,
     SegmentState,
     StreamState,
+    WatermarkState,
     WriterState,
     note_words,
     read_states,
     size_words,
-    watermark_words,
     window_words,
 )
 from wmlab.streams.answers.run_state import Note
@@ -129,7 +128,7 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
     state, axis = view.states.at(at_ms), view.axis(at_ms)
     words = time_words([axis.low, axis.high], clock=[view.states.low_ms])
     drawn = _Drawn(state, view.states, axis, words)
-    lanes: list[_Lane] = [*_furthest(state.writers), _Watermark(state.watermark), *_furthest(state.readers)]
+    lanes: list[_Lane] = [*_furthest(state.writers), _newest(state), *_furthest(state.readers)]
     parties = len(state.writers) + len(state.readers)
     fewer = drawn_words((len(lanes) - 1, parties, "writers and readers, those furthest behind"))
     states, now = view.states, _now(view.states, at_ms)
@@ -153,14 +152,12 @@ def words_of_clock(view: MomentView, at_ms: int) -> str:
     return time_words([at_ms, at_ms + length_ms], clock=[view.states.low_ms])(at_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Watermark:
-    """The lane of the newest watermark, if there is one."""
-
-    row: TableRow | None
+def _newest(state: StreamState) -> WatermarkState:
+    row = state.watermark
+    return WatermarkState() if row is None else WatermarkState(row["lower"], row["upper"], row["emitted_ms"])
 
 
-_Lane = WriterState | ReaderState | _Watermark
+_Lane = WriterState | ReaderState | WatermarkState
 _Party = WriterState | ReaderState
 
 
@@ -298,7 +295,7 @@ def _path(name: str, role: str, lines: Iterable[_Line], *, thin: bool = False, l
 def _noted_positions(drawn: _Drawn, segments: Sequence[SegmentState]) -> Dots:
     """How far each writer had written when it last noted a time: in each segment a dot, below the segment's words."""
     points = []
-    writers = [(writer.writer, note) for writer in drawn.state.writers if (note := writer.newest)]
+    writers = [(writer.name, note) for writer in drawn.state.writers if (note := writer.newest)]
     for number, (writer, note) in enumerate(writers, start=1):
         for segment in segments:
             if segment.segment_id in note.position:
@@ -314,7 +311,9 @@ def _lanes(drawn: _Drawn, lanes: Sequence[_Lane]) -> Panel:
     newest, last = drawn.state.watermark, len(lanes) - 1
     lower = None if newest is None else newest["lower"]
     across = [_upright(lane, lower) for lane in range(last + 1) if drawn.covers(lower)]
-    bounds = [(lane, *_bounds(party)) for lane, party in enumerate(lanes) if not isinstance(party, WriterState)]
+    bounds = [
+        (lane, party.lower, party.upper) for lane, party in enumerate(lanes) if not isinstance(party, WriterState)
+    ]
     writers = [(lane, party) for lane, party in enumerate(lanes) if isinstance(party, WriterState)]
     layers: list[Layer] = [
         _words(drawn, lanes),
@@ -330,12 +329,6 @@ def _lanes(drawn: _Drawn, lanes: Sequence[_Lane]) -> Panel:
     return Panel(up=up, height=_LANE * len(lanes), layers=layers, title=[title])
 
 
-def _bounds(party: ReaderState | _Watermark) -> tuple[int | None, int | None]:
-    if isinstance(party, ReaderState):
-        return party.lower, party.upper
-    return (None, None) if party.row is None else (party.row["lower"], party.row["upper"])
-
-
 def _upright(lane: int, x: int | None) -> _Line:
     """A stroke in a lane, below its words."""
     return [x, x], [lane + end for end in _MARKS]
@@ -345,8 +338,8 @@ def _words(drawn: _Drawn, lanes: Sequence[_Lane]) -> Blocks:
     """The words of each lane, which have its whole width."""
     boxes = []
     for lane, party in enumerate(lanes):
-        text = _lane_words(party, drawn.words)
-        label = _with_short_name(text, _name(party))
+        text = party.words(drawn.words)
+        label = _with_short_name(text, party.name)
         boxes.append(Box(drawn.axis.low, drawn.axis.high, lane - 0.5, lane, label, text))
     return _unseen(boxes)
 
@@ -355,28 +348,15 @@ def describe_moment(view: MomentView, at_ms: int) -> list[str]:
     """What the chart of a moment shows, a line for each segment and each party."""
     state, axis = view.states.at(at_ms), view.axis(at_ms)
     clock = time_words([axis.low, axis.high], clock=[view.states.low_ms])
-    parties: list[_Lane] = [*state.writers, _Watermark(state.watermark), *state.readers]
+    parties: list[_Lane] = [*state.writers, _newest(state), *state.readers]
     segments = [segment for segment in state.segments if segment.sealed_ms is None or segment.offset is not None]
-    return [*(segment.words for segment in segments), *(_lane_words(party, clock) for party in parties)]
-
-
-def _name(party: _Lane) -> str:
-    if isinstance(party, _Watermark):
-        return ""
-    return party.writer if isinstance(party, WriterState) else party.reader
+    return [*(segment.words for segment in segments), *(party.words(clock) for party in parties)]
 
 
 def _with_short_name(text: str, name: str) -> str:
     """The words of a lane with as much of a long name as a narrow picture has room for, at least some letters."""
     letters = max(len(name) - max(len(text) - _LETTERS, 0), _LEAST_LETTERS)
     return text if len(name) <= letters else text.replace(name, f"{name[: letters - 1]}…", 1)
-
-
-def _lane_words(party: _Lane, clock: Clock) -> str:
-    """A party, its times and what befell it: "writer w2 noted 25.2 s, down, waited for"."""
-    if isinstance(party, _Watermark):
-        return "no watermark yet" if party.row is None else watermark_words(party.row, clock)
-    return party.words(clock)
 
 
 def _windows(drawn: _Drawn, bounds: Sequence[tuple[int, int | None, int | None]]) -> list[Blocks]:
@@ -405,7 +385,7 @@ def _notes(drawn: _Drawn, writers: Sequence[tuple[int, WriterState]]) -> list[Do
     def points(chosen: Callable[[WriterState, Note], bool]) -> Iterator[tuple[int, float, str]]:
         for lane, writer, note in on_axis:
             if chosen(writer, note):
-                yield note.time, lane + sum(_MARKS) / 2, note_words(writer.writer, note, drawn.words)
+                yield note.time, lane + sum(_MARKS) / 2, note_words(writer.name, note, drawn.words)
 
     earlier = points(lambda writer, note: note.accepted and note is not writer.newest)
     newest = points(lambda writer, note: note is writer.newest)
@@ -441,12 +421,12 @@ def _facts(state: StreamState) -> Iterator[tuple[str, str, str | None, int | Non
             yield segment.reader or "", "position", segment.name, segment.offset
     for writer in state.writers:
         if (note := writer.newest) is not None:
-            yield writer.writer, "noted", None, note.time
-            yield from ((writer.writer, "position", segment_name(at), offset) for at, offset in note.position.items())
+            yield writer.name, "noted", None, note.time
+            yield from ((writer.name, "position", segment_name(at), offset) for at, offset in note.position.items())
     if (newest := state.watermark) is not None:
         yield "watermark", "lower", None, newest["lower"]
         yield "watermark", "upper", None, newest["upper"]
         yield from (("watermark", "cut", segment_name(at), offset) for at, offset in newest["cut"].items())
     for reader in state.readers:
-        yield reader.reader, "lower", None, reader.lower
-        yield reader.reader, "upper", None, reader.upper
+        yield reader.name, "lower", None, reader.lower
+        yield reader.name, "upper", None, reader.upper
