@@ -57,13 +57,12 @@ class CutStep:
     """A state on the way to a cut, with the offset in each segment, and the reason for the step to it.
 
     `upper bound`: the writers' positions were combined; `previous cut`: that of the watermark before was combined with
-    them; `missing ranges`: the key ranges `filled` had no segment and got those of the newest epoch at offset 0;
+    them; `missing ranges`: key ranges without a segment got those of the newest epoch at offset 0;
     `reader`: all that replaced a segment was taken, since no reader would pass the cut otherwise.
     """
 
     reason: CutReason
     offsets: Mapping[int, int | None]
-    filled: tuple[KeyRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +123,7 @@ def _sound_steps(
     while True:
         while missing := history.gaps(cut):
             _fill(cut, missing, history)
-            yield CutStep("missing ranges", dict(cut), missing)
+            yield CutStep("missing ranges", dict(cut))
         ancestor = first_unpassed_ancestor(cut, history)
         if ancestor is None:
             return
@@ -141,7 +140,7 @@ def _document_steps(
     yield CutStep("upper bound", dict(cut))
     while missing := history.gaps(cut):
         _fill(cut, missing[:1], history, history.lineage_of)
-        yield CutStep("missing ranges", dict(cut), missing[:1])
+        yield CutStep("missing ranges", dict(cut))
 
 
 def _pravega_steps(
@@ -155,7 +154,7 @@ def _pravega_steps(
     # Every pass that changes something adds a segment that was never in the cut before, so this many are enough.
     for _ in range(len(history.segments) + 2):
         _fill(cut, missing, history)
-        yield CutStep("missing ranges", dict(cut), missing)
+        yield CutStep("missing ranges", dict(cut))
         missing = gaps(_ranges(cut, history), within=WHOLE)
         if not missing:
             return
