@@ -262,19 +262,18 @@ LABELS: Final = vocabulary(
 
 States are those of `State` at the moment, `since` from the act of the script (or its incident), `until` by the script;
 where the recording has owners, a controller has no `until`, since another one takes over. Once a stream was deleted,
-nothing has befallen anybody of it. A label with several values
-has them in the order of `holder`, `set by`, `seen by`, `segment` or `refused`; one that is unknown is absent among
-them, and a label without any value is not there.
+nothing has befallen anybody of it. A label with several values has them in the order of `holder`, `set by`, `seen by`,
+`segment` or `refused`; one that is unknown is absent among them, and a label without any value is not there.
 
-Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by,
-cause, holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, run ends, and the silent
-writer. One about a group has group, at position, position since, newest watermark, set by (of the watermark at the
-position), delayed by, cause, the holder and his state, the segments, seen by with saw, polled at, reader state and
-reader since, and log holder; for the cause newest all labels about the log in their place. One about a
-reader has reader, group, saw, saw first at, polled at, at position, newest watermark, set by (of the newest watermark
-with the value that it saw), delayed by, cause, holder, segments, reader state, position holder, log
-cause and log holder; for newest all labels about the log in their place. A group or reader before any watermark has the
-labels about the log only. One of a stream that was deleted has deleted at, too.
+Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by, cause,
+holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, run ends, and the silent writer.
+One about a group has group, at position, position since, newest watermark, set by (of the watermark at the position),
+delayed by, cause, the holder and his state, the segments, seen by with saw, polled at, reader state and reader since,
+and log holder; for the cause newest all labels about the log in their place. One about a reader has reader, group, saw,
+saw first at, polled at, at position, newest watermark, set by (of the newest watermark with the value that it saw),
+delayed by, cause, holder, segments, reader state, position holder, log cause and log holder; for newest all labels
+about the log in their place. A group or reader before any watermark has the labels about the log only. One of a stream
+that was deleted has deleted at, too.
 """
 
 Templates = tuple[str, ...]
