@@ -274,16 +274,17 @@ _KINDS: Final[dict[str, str]] = {}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OptionChange:
-    """One option in which two sets of rules differ: "Part.option", its values, and the sentence of the document.
+    """One option in which two sets of rules differ: the part that it is about, its values, and what the document says.
 
-    `scenario` has only this option changed; None: no part of the scenario leaves it to the rules.
+    `make` makes the scenario with only this option changed; None: the scenario sets it itself, or has no such part.
     """
 
     option: str
+    part: str
     before: object
     after: object
     sentence: str
-    scenario: Any
+    make: Callable[[], Any] | None
 
 
 class ScenarioFile:
@@ -334,6 +335,10 @@ class ScenarioFile:
         """The same scenario with some fields changed."""
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
+    def with_rules(self, base: str) -> Self:
+        """The same scenario by another set of rules."""
+        return self.replace(rules=base)
+
     def followed_by_quiet(self, quiet_ms: int) -> Self:
         """The same scenario, extended by `quiet_ms` (ms) in which nothing new is sent."""
         return self.replace(duration_ms=self.duration_ms + quiet_ms)  # type: ignore[attr-defined]
@@ -377,10 +382,12 @@ class ScenarioFile:
             option = f"{part.__name__}.{name}"
             yield OptionChange(
                 option=option,
+                part=part.__name__,
                 before=before,
                 after=new,
                 sentence=self.rule_sentences[option],
-                scenario=None if changed is self else changed,
+                # Filled in by the rules, the changed scenario was not validated yet: `replace` does that.
+                make=None if changed is self else changed.replace,
             )
 
     def estimate(self) -> Estimate:

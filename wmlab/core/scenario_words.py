@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from wmlab.core.durations import GivenDuration
+from wmlab.core.rules import RuleSet
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import fields_in_use, is_default, without_functions
 from wmlab.core.words import counted, exactly, grouped, is_instant, listed, moment
@@ -219,7 +220,8 @@ def _settings(
                 only_given=only_given,
                 path=f"{inner_path}{key}",
                 title=", ".join(filter(None, (title, called))),
-                around=() if called else inside,
+                # An option of the rules is called by its name alone.
+                around=() if called or isinstance(inner, RuleSet) else inside,
             )
         if not _has_parts(content):
             yield inner_path, _label(inside, title, vocabulary), value_in_words(entry.name, content, vocabulary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
@@ -109,23 +110,24 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
         """As for every scenario; the mode, which is many deviations, is changed one deviation at a time."""
         for change in super().option_changes(to_rules):
-            if change.scenario is None or change.option != "DataflowScenario.mode":
+            if change.make is None or change.option != "DataflowScenario.mode":
                 yield change
                 continue
             if self.deviations is not None:
-                yield dataclasses.replace(change, scenario=None)
+                yield dataclasses.replace(change, make=None)
                 continue
-            now, then = self.deviations_on, change.scenario.deviations_on
+            now, then = self.deviations_on, change.make().deviations_on
             for name in OPTIONS:
                 before, after = getattr(now, name), getattr(then, name)
                 if before != after:
                     option = f"Deviations.{name}"
                     yield OptionChange(
                         option=option,
+                        part="Deviations",
                         before=before,
                         after=after,
                         sentence=self.rule_sentences[option],
-                        scenario=self.replace(deviations=dataclasses.replace(now, **{name: after})),
+                        make=partial(self.replace, deviations=dataclasses.replace(now, **{name: after})),
                     )
 
     def vertex(self, name: str) -> Any:

@@ -24,6 +24,7 @@ from wmlab.streams.model.position import Position, moved
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import Followed, follow_group, position_moves
+from wmlab.streams.scenario.by_rules import configuration
 from wmlab.streams.scenario.scenario import StreamScenario
 
 _NO_BOUND: Final = -(2**63)
@@ -158,7 +159,7 @@ def recorded_configuration(recording: Recording, stream: str) -> Configuration |
     if written is None:
         return None
     scenario = written.resolved
-    return scenario.controllers.configuration(scenario.stream_titled(stream))
+    return configuration(scenario.stream_titled(stream), scenario.controllers, scenario.rules)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,13 +51,16 @@ def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
 
     Without a scenario those are the groups with a bound in `group_updates`.
     """
-    from wmlab.streams.scenario.scenario import StreamScenario  # which an executor does without
+    # An executor does without these.
+    from wmlab.streams.scenario.by_rules import compares_position
+    from wmlab.streams.scenario.scenario import StreamScenario
 
     scenario = recording.scenario_as(StreamScenario)
     updates = recording.table("group_updates")
     if scenario is None:
         return _groups_of(updates.filter(pc.or_(pc.is_valid(updates["lower"]), pc.is_valid(updates["upper"]))))
-    sharing = {part.name for part in scenario.resolved.groups if not part.compares_position}
+    rules = scenario.resolved.rules
+    sharing = {part.name for part in scenario.groups if not compares_position(part, rules)}
     groups = {*_groups_of(updates), *_groups_of(recording.table("windows"))}
     return sorted((stream, group) for stream, group in groups if group in sharing)
 

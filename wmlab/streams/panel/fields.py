@@ -17,13 +17,14 @@ from typing import Any, Final, Literal, get_args
 from pydantic import TypeAdapter
 
 from wmlab.core.mistakes import Location
+from wmlab.core.rules import RuleSet
 from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.scenario_words import duration_in_words, fault_in_words, field_in_words, spaced, value_in_words
-from wmlab.core.values import options_of, plain, value_at
+from wmlab.core.values import plain, value_at
 from wmlab.streams.scenario.noting import Noting
 from wmlab.streams.scenario.options import OPTIONS, SECTIONS, WORDS, Option
 from wmlab.streams.scenario.parts import EVERY, SERVICES, EventWriter, TransactionalWriter, controller_name
-from wmlab.streams.scenario.scenario import RULE_TABLE, StreamScenario
+from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.scenario.script import Action, AddReader
 
 FieldKind = Literal["duration", "whole", "real", "flag", "choice", "text", "names", "yaml"]
@@ -198,7 +199,7 @@ def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Fi
             if field.name != "kind":
                 yield from _fields(scenario, tagged, Option(field.name, field_in_words(field.name).capitalize(), ""))
         return
-    if is_rule := name in options_of(made, RULE_TABLE):
+    if is_rule := isinstance(owner, RuleSet) and name in owner.decided:
         empty = f"{value_in_words(name, getattr(in_effect, name), WORDS)}, by the rules"
     else:
         empty = option.empty or WORDS.empty.get(name, "none") if annotated.optional else ""

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import Discriminator, Field, Tag
 
-from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Ms, Period, Rules, SignedStart, branch, value
+from wmlab.core.rules import RuledScenario
+from wmlab.core.values import Ms, Period, SignedStart, branch, value
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import (
@@ -22,6 +22,7 @@ from wmlab.streams.scenario.parts import (
     controller_name,
     process_name,
 )
+from wmlab.streams.scenario.rules import Rules, RulesOrName
 from wmlab.streams.scenario.script import Action
 
 _NO_GROUP, _ONE_GROUP, _SEVERAL_GROUPS = branch("no group"), branch("one group"), branch("several groups")
@@ -69,7 +70,7 @@ def processes_of(
 
 
 @value
-class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scenario"):
+class ScenarioFields(RuledScenario, only_field="writers", users_call_it="wm.Scenario"):
     """What `StreamScenario` says about its fields, which its checks and the simulator read."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -90,7 +91,8 @@ class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     start_ms: SignedStart = 0
     latency_ms: Ms = 5
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
-    rules: Rules = "sound"
+    rules: RulesOrName = Rules()
+    rule_set = Rules
 
     @property
     def all_streams(self) -> tuple[Stream, ...]:
