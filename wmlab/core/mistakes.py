@@ -121,7 +121,11 @@ def _hint_at_rules(name: str, given: object, parts: Iterable[type]) -> str | Non
     """Where an option of the rules belongs that was given to a part; None: it is none, or was given to rules."""
     for part in parts:
         rules = RULES_OF.get(model_of(part))
-        if rules is not None and name in rules.decided and not issubclass(part, rules):
+        if rules is None or issubclass(part, rules):
+            continue
+        if name in rules.formerly:
+            return f"no such field; give the scenario {rules.formerly[name]}"
+        if name in {field.name for field in dataclasses.fields(rules)} - {"base"}:
             code, file = f"rules={rules.users_call_it}({name}={given!r})", f"{name}: {shown_as_data(given)}"
             return f"is an option of the rules; give the scenario {code}, in a file rules: {{{file}}}"
     return None

@@ -13,16 +13,16 @@ import dataclasses
 import functools
 import inspect
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, get_args, get_type_hints
 
 import pyarrow as pa
 from pydantic import BeforeValidator
 
 from wmlab.core.mistakes import RULES_OF, model_of
-from wmlab.core.scenario_file import OptionChange, ScenarioFile
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.signatures import PlainType
-from wmlab.core.values import AnyValue, fields_in_use
+from wmlab.core.values import AnyValue, arguments, fields_in_use, plain, without_functions
 
 if TYPE_CHECKING:
     # Whoever runs a scenario reads rules in effect, in which no option is unset.
@@ -79,12 +79,14 @@ class RuleSet:
     """The base of the rules of a model.
 
     A subclass has a field `base`, a choice of the names of its sets of rules, and a field for each option. `sets` are
-    those names; `decided` has the options that the sets decide, by name.
+    those names; `decided` has the options that the sets decide, by name. `formerly` says what to write instead of
+    a field that a scenario or a part does not have any more.
     """
 
     base: Any
     sets: ClassVar[tuple[str, ...]]
     decided: ClassVar[Mapping[str, RuleOption]] = {}
+    formerly: ClassVar[Mapping[str, str]] = {}
     users_call_it: ClassVar[str]
 
     def __init_subclass__(cls, *, users_call_it: str = "") -> None:
@@ -130,6 +132,11 @@ class RuleSet:
         filled: Any = self.in_effect
         return {field.name: getattr(filled, field.name) for field in fields_in_use(self) if field.name != "base"}
 
+    def __str__(self) -> str:
+        """The set, and each option that is given besides."""
+        given = [f"{name}={offered!r}" for name, offered in arguments(self) if name != "base"]
+        return ", ".join([self.base, *given])
+
     @classmethod
     def named(cls, offered: object) -> object:
         """What stands for rules: the name of a set is the rules of that name; all else but fields is refused."""
@@ -145,6 +152,21 @@ def or_name(made: type[RuleSet]) -> Any:
     """The type of a field of a scenario that takes rules, or the name of a set of them."""
     shown = f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]"
     return Annotated[made, BeforeValidator(made.named), PlainType(shown)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OptionChange:
+    """One option in which two sets of rules differ: the part that it is about, its values, and what the document says.
+
+    `make` makes the scenario with only this option changed; None: the scenario sets it itself, or has no such part.
+    """
+
+    option: str
+    part: str
+    before: object
+    after: object
+    sentence: str
+    make: Callable[[], Any] | None
 
 
 class RuledScenario(ScenarioFile):
@@ -173,6 +195,11 @@ class RuledScenario(ScenarioFile):
         filled = copy.copy(self)
         object.__setattr__(filled, "rules", rules)
         return filled
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As `to_dict`, with every default, and every option as the rules have it."""
+        return dict(without_functions(plain(self.resolved, defaults=True)))  # type: ignore[call-overload,no-any-return]
 
     @property
     def options(self) -> dict[str, Any]:

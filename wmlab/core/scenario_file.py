@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast, get_type_hints
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -23,14 +23,10 @@ from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.mistakes import Location
 from wmlab.core.values import (
     Problems,
-    Rules,
-    RuleTable,
     arguments,
     number_text,
-    options_in,
     plain,
     problems_of,
-    resolved,
     without_functions,
 )
 from wmlab.core.words import shown
@@ -272,28 +268,11 @@ _KINDS: Final[dict[str, str]] = {}
 """The field that only one kind of scenario has, and what users call that kind; each kind registers itself."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OptionChange:
-    """One option in which two sets of rules differ: the part that it is about, its values, and what the document says.
-
-    `make` makes the scenario with only this option changed; None: the scenario sets it itself, or has no such part.
-    """
-
-    option: str
-    part: str
-    before: object
-    after: object
-    sentence: str
-    make: Callable[[], Any] | None
-
-
 class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
-    The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
-    `rules` has a `rule_table` as well, and `rule_sentences` with what the document says about each option of it, by
-    "Part.option". `noun` is what its own mistakes call it. `_namespaces` says where
-    users find the classes of a module, if not next to the scenario.
+    The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`. `noun` is what its
+    own mistakes call it. `_namespaces` says where users find the classes of a module, if not next to the scenario.
     """
 
     name: str
@@ -301,8 +280,6 @@ class ScenarioFile:
     only_field: ClassVar[str]
     _users_call_it: ClassVar[str]
     noun: ClassVar[str] = "the scenario"
-    rule_table: ClassVar[RuleTable] = {}
-    rule_sentences: ClassVar[Mapping[str, str]] = {}
     _namespaces: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
@@ -335,60 +312,9 @@ class ScenarioFile:
         """The same scenario with some fields changed."""
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
-    def with_rules(self, base: str) -> Self:
-        """The same scenario by another set of rules."""
-        return self.replace(rules=base)
-
     def followed_by_quiet(self, quiet_ms: int) -> Self:
         """The same scenario, extended by `quiet_ms` (ms) in which nothing new is sent."""
         return self.replace(duration_ms=self.duration_ms + quiet_ms)  # type: ignore[attr-defined]
-
-    @property
-    def resolved(self) -> Self:
-        """The scenario that runs: the same one, with all options filled in that were left to its `rules`."""
-        return resolved(self, getattr(self, "rules", "sound"), self.rule_table)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The values in effect, by path, of every option that `rules` decides unless a part sets it."""
-        return dict(options_in(self.resolved, self.rule_table))
-
-    @classmethod
-    def rule_names(cls) -> tuple[str, ...]:
-        """The names of the sets of rules."""
-        return get_args(Rules)
-
-    @classmethod
-    def rule_values(cls, rules: str) -> dict[tuple[type, str], object]:
-        """The values that a set of rules sets, by class and option."""
-        column = get_args(Rules).index(rules)
-        return {
-            (part, name): values[column] for part, options in cls.rule_table.items() for name, values in options.items()
-        }
-
-    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
-        """Each option in which the scenario's rules and others differ, with the scenario that changes only this option.
-
-        It is changed in every part that leaves it to the rules.
-        """
-        after = self.rule_values(to_rules)
-        for (part, name), before in self.rule_values(self.rules).items():  # type: ignore[attr-defined]
-            new = after[part, name]
-            if new == before:
-                continue
-            # The other classes stand in the table, so that none takes the option of a class that it extends.
-            others: dict[type, dict[str, tuple[Any, Any, Any]]] = {other: {} for other in self.rule_table}
-            changed = resolved(self, "design", others | {part: {name: (new, new, new)}})
-            option = f"{part.__name__}.{name}"
-            yield OptionChange(
-                option=option,
-                part=part.__name__,
-                before=before,
-                after=new,
-                sentence=self.rule_sentences[option],
-                # Filled in by the rules, the changed scenario was not validated yet: `replace` does that.
-                make=None if changed is self else changed.replace,
-            )
 
     def estimate(self) -> Estimate:
         """An estimate of a run of the scenario, without running it."""
@@ -401,11 +327,6 @@ class ScenarioFile:
     def to_dict(self) -> dict[str, Any]:
         """The scenario as dicts, lists and scalars; defaults are left out, a Python function is its name."""
         return dict(without_functions(plain(self)))  # type: ignore[call-overload,no-any-return]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """As `to_dict`, with every default, and every option as the scenario's rules set it."""
-        return dict(without_functions(plain(self.resolved, defaults=True)))  # type: ignore[call-overload,no-any-return]
 
     def to_yaml(self) -> str:
         """The scenario as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Stall as Stall,
         SwallowAll as SwallowAll,
     )
+    from wmlab.dataflow.scenario.rules import Rules as Rules
     from wmlab.dataflow.scenario.source import EventTime as EventTime, Source as Source
     from wmlab.dataflow.scenario.vertices import (
         AsyncMap as AsyncMap,

@@ -26,7 +26,8 @@ from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, Watermark, watermark_instance
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, JobFailedError
+from wmlab.dataflow.model.processor import JobFailedError
+from wmlab.dataflow.scenario.rules import Rules
 
 _BLANKS_AND_COMMENTS = r"(\s|##[^\n]*)*"
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
@@ -145,7 +146,7 @@ def coalesce(
     if inputs is not None and (type(inputs) is not int or inputs <= highest):
         raise ModelError(f"inputs is {inputs!r}.", remedy=f"give {highest + 1} or more, as the text has {highest}.")
     count = highest + 1 if inputs is None else inputs
-    coalescer = KeyedCoalescer(count, DESIGN if rules == "design" else SHIPPED)
+    coalescer = KeyedCoalescer(count, Rules(rules).deviations)
     expects = any(expected for _, _, _, expected in entries)
     rows: list[CoalescedItem] = []
     emitted: list[EmittedItems] = []

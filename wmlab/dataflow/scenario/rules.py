@@ -6,24 +6,25 @@ The options that are true or false are deviations, which the model takes by the 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from wmlab.core.rules import Option, RuleSet, option, or_name
 from wmlab.core.values import Flag, value
 from wmlab.dataflow.model.processor import Deviations
 
-_WAKES: Final = "Any new WM or event from that input clears the idle status and includes that input into coalescing again."
+_WAKES: Final = (
+    "Any new WM or event from that input clears the idle status and includes that input into coalescing again."
+)
 _FORWARDS: Final = "Watermark coalescing forwards it, if all coalesced inputs are idle."
 _DELAYS: Final = "Processors that delay input items, also delay watermarks by the same amount."
 _KEYED: Final = "Handling of keyed idle messages"
 
 
-def _shipped(meaning: str, *, sentence: str, source: str, part: str = "Vertex") -> Any:
+def _shipped(meaning: str, part: str = "Vertex", *, sentence: str, source: str) -> Any:
     """A deviation of the code that ships."""
-    return option(
-        meaning, design=False, implementation=True, sound=False, part=part, sentence=sentence, source=source
-    )
+    return option(meaning, part, design=False, implementation=True, sound=False, sentence=sentence, source=source)
 
 
 @value
@@ -42,6 +43,10 @@ class Rules(RuleSet, users_call_it="wm.dataflow.Rules"):
     back for ever. The last two are Hazelcast before pull request 22440.
     """
 
+    formerly: ClassVar[Mapping[str, str]] = {
+        "mode": 'rules="design", rules="implementation" (formerly "hz") or rules="sound"',
+        "deviations": "rules=wm.dataflow.Rules(NAME=True), with the name of each deviation",
+    }
     base: Literal["design", "implementation", "sound"] = "sound"
     _: KW_ONLY
     watermark_wakes_one_key: Option[Flag] = _shipped(
@@ -69,10 +74,10 @@ class Rules(RuleSet, users_call_it="wm.dataflow.Rules"):
         "when no input is active, the highest watermark is not let through, so that what comes out depends on which "
         "input became idle last. The document has no rule for it; Hazelcast and Flink let it through, Flink since "
         "FLINK-7728 (apache/flink pull request 4747).",
+        "Vertex",
         design=True,
         implementation=False,
         sound=False,
-        part="Vertex",
         sentence="The WM is output based on the minimum of the remaining non-idle inputs.",
         source="Idle message",
     )
@@ -91,39 +96,39 @@ class Rules(RuleSet, users_call_it="wm.dataflow.Rules"):
     )
     rejected_rows_silent: Option[Flag] = _shipped(
         "rows that a source's filter rejects neither advance its watermark nor count against idleness.",
-        part="Source",
+        "Source",
         sentence="The source emits WMs based on lag after the newest item it observed.",
         source="WM generation",
     )
     unmatched_lost_at_end: Option[Flag] = _shipped(
         "outer rows without a partner that are still buffered when both inputs end are not emitted.",
-        part="Join",
+        "Join",
         sentence="joinOuter will buffer data from scan3 forever, until joinInner is active again.",
         source="JOIN operator; nothing is said about the end",
     )
     key_zero_only: Option[Flag] = _shipped(
         "a stateful map refuses watermarks of keys other than 0.",
-        part="StatefulMap",
+        "StatefulMap",
         sentence="Non-source processors forward input watermarks.",
         source="WM generation",
     )
     emit: Option[Literal["state", "buffer"]] = option(
         "the watermark that a join puts out: by its `state` as in 5.3 and later, or by its `buffer` as in the design "
         "text.",
+        "Join",
         design="buffer",
         implementation="state",
         sound="state",
-        part="Join",
         sentence=_DELAYS,
         source="WM generation",
     )
     bounds_only: Option[Flag] = option(
         "the watermark that a window puts out is the last window end at or below the received one, once for each; "
         "without it, watermarks are forwarded unchanged, as in Jet.",
+        "Window",
         design=True,
         implementation=False,
         sound=False,
-        part="Window",
         sentence="The sliding window processor will drop all input watermarks, the output will have watermarks only on "
         "the window bounds.",
         source="Changes to window aggregation processors",
