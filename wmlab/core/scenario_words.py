@@ -252,6 +252,6 @@ def _label(owners: tuple[_Owner, ...], title: str, vocabulary: Vocabulary) -> st
     if label is None:
         # Of the run only the setting itself is named, of any other value also what it is in.
         owner = owners[0]
-        label = field_in_words(owner.path)
+        label = field_in_words("rules" if owner.path == "base" and issubclass(owner.made, RuleSet) else owner.path)
         label = f"{label[:1].upper()}{label[1:]}"
     return f"{title}: {label}" if title else label
