@@ -471,10 +471,9 @@ def stream_cut(run: Run, stream: str, at_ms: int, words: str) -> Above | None:
     if not marks or not marks[-1]["writers"]:
         return None
     mark = marks[-1]
-    name = stream.partition("#")[0]
-    part = next(part for part in run.scenario.all_streams if part.name == name)
+    name, options = stream.partition("#")[0], run.scenario.options
     taken: list[Mapping[int, int | None]] = [_counted(run, stream, mark, name) for name in mark["writers"]]
-    if part.cut_algorithm == "sound" and len(marks) > 1:
+    if options["cut_algorithm"] == "sound" and len(marks) > 1:
         taken.append(marks[-2]["cut"])
     keys = run.keys(stream)
     offsets: dict[int, int | None] = {}
@@ -482,7 +481,7 @@ def stream_cut(run: Run, stream: str, at_ms: int, words: str) -> Above | None:
         for segment, offset in position.items():
             known = [each for each in (offsets.get(segment), offset) if each is not None]
             # Without an offset nothing is written; by the bug that stays unknown, which readers take for the end.
-            offsets[segment] = max(known, default=None if part.bug_6510 else 0)
+            offsets[segment] = max(known, default=None if options["bug_6510"] else 0)
     furthest = {
         segment: offset
         for segment, offset in offsets.items()

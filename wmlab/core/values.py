@@ -180,12 +180,16 @@ def _repr(self: Any) -> str:
     return f"{type(self).__name__}({', '.join(parts)})"
 
 
+_BY_PLACE: Final = ("name", "base")
+"""The fields whose meaning is clear without their names."""
+
+
 def arguments(part: Any) -> Iterator[tuple[str, Any]]:
-    """What a call that makes the value gives: each field that is not a default, by its name; `name` by place ("")."""
+    """What a call that makes the value gives: each field that is not a default, by its name; `_BY_PLACE` by place ("")."""
     for field in dataclasses.fields(part):
         offered = getattr(part, field.name)
         if field.name != "kind" and not is_default(field, offered):
-            yield "" if not field.kw_only and field.name == "name" else field.name, offered
+            yield "" if not field.kw_only and field.name in _BY_PLACE else field.name, offered
 
 
 def number_text(offered: object) -> str:

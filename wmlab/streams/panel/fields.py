@@ -21,6 +21,7 @@ from wmlab.core.rules import RuleSet
 from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.scenario_words import duration_in_words, fault_in_words, field_in_words, spaced, value_in_words
 from wmlab.core.values import plain, value_at
+from wmlab.core.words import as_sentence
 from wmlab.streams.scenario.noting import Noting
 from wmlab.streams.scenario.options import OPTIONS, SECTIONS, WORDS, Option
 from wmlab.streams.scenario.parts import EVERY, SERVICES, EventWriter, TransactionalWriter, controller_name
@@ -139,6 +140,9 @@ def fields_of(scenario: StreamScenario, part: Part) -> tuple[Field, ...]:
         offered = [Option(name, field_in_words(name).capitalize(), "", sliders.get(name)) for name in names]
         return (first, *(field for option in offered for field in _fields(scenario, part, option)))
     offered = list(next(options for owner, options in OPTIONS.items() if isinstance(part.value, owner)))
+    if isinstance(part.value, RuleSet):
+        meanings = {name: as_sentence(said.meaning) for name, said in part.value.decided.items()}
+        offered += [Option(name, field_in_words(name).capitalize(), meaning) for name, meaning in meanings.items()]
     fields = tuple(field for option in offered for field in _fields(scenario, part, option))
     if part.path[:1] == ("writers",):
         kinds = tuple((kind, kind) for kind in WRITERS)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wmlab.core.scenario_words import Vocabulary, field_in_words
+from wmlab.core.scenario_words import Vocabulary
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -82,10 +82,7 @@ OPTIONS: Final[Mapping[type, tuple[Option, ...]]] = {
         Option("publish_every_ms", "Publishes every", "How often a reader publishes its position.", (100, 30_000)),
         Option("starts_ms", "Starts after", "When the group begins.", (0, 60_000)),
     ),
-    Rules: (
-        Option("base", "Rules", "The design, the shipped implementation, or sound rules."),
-        *(Option(name, field_in_words(name).capitalize(), said.meaning) for name, said in Rules.decided.items()),
-    ),
+    Rules: (Option("base", "Rules", "The design, the shipped implementation, or sound rules."),),
     StreamScenario: (
         Option("duration_ms", "Duration", "How long the run lasts, in simulated time.", (10_000, 600_000)),
         Option("latency_ms", "Latency", "One-way delay of a message to or from a writer.", (0, 5_000)),
@@ -93,7 +90,7 @@ OPTIONS: Final[Mapping[type, tuple[Option, ...]]] = {
         Option("seed", "Seed", "All randomness comes from it.", (0, 20)),
     ),
 }
-"""The options that are offered, by the class of their part; those of its fields that are not here are YAML."""
+"""What is offered, by the class of its part, besides every option of the rules; other fields are YAML."""
 
 SECTIONS: Final[Mapping[str, str]] = {
     "Writers": "writers",
