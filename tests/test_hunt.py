@@ -131,7 +131,8 @@ def test_a_deviation_is_found_and_sound_rules_break_nothing(
     name: str, deviation: str, invariant: str, quiet_ms: int
 ) -> None:
     dataflow = load_scenario(scenario_files.FOLDER / "flows" / f"{name}.yaml")
-    configurations = {"sound": {"mode": "sound"}, "deviation": {"deviations": [deviation]}}
+    rules = wm.dataflow.Rules(**{deviation: True})
+    configurations = {"sound": {"rules": "sound"}, "deviation": {"rules": rules}}
     found = wm.hunt(
         dataflow,
         invariants=[invariant],
@@ -141,7 +142,7 @@ def test_a_deviation_is_found_and_sound_rules_break_nothing(
     )
     (violation,) = found
     assert violation.configuration == "deviation"
-    assert violation.scenario.deviations == (deviation,)
+    assert violation.scenario.rules == rules
     assert violation.minimal
 
 

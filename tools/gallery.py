@@ -146,14 +146,14 @@ flow = wm.dataflow.Dataflow.load("join_over_join").record()
                 "wm.dataflow.chart.queue_diagram",
                 """
 flow = wm.dataflow.Dataflow.load("hazelcast_26474")
-wm.dataflow.chart.queue_diagram(flow.replace(mode="hz").record())
+wm.dataflow.chart.queue_diagram(flow.replace(rules="implementation").record())
 """,
             ),
             Entry(
                 "wm.dataflow.chart.interleavings",
                 """
 inputs = {"fast": [200, 600, 1_000, "idle"], "slow": [100, 500, "idle"]}
-wm.dataflow.chart.interleavings(wm.dataflow.permutations(inputs, deviations=["highest_held_back"]))
+wm.dataflow.chart.interleavings(wm.dataflow.permutations(inputs, rules=wm.dataflow.Rules(highest_held_back=True)))
 """,
             ),
         ),

@@ -90,7 +90,7 @@ def dataflows(seed: int) -> Any:
         faults=faults,
         guarantee="none" if snapshots is None else draw.choice(["exactly_once", "at_least_once"]),
         snapshot_every_ms=snapshots,
-        mode=draw.choice(["sound", "hz", "design"]),
+        rules=draw.choice(["sound", "implementation", "design"]),
         duration_ms=17_000,
         queue_size=draw.choice([1_024, 4]),
         seed=seed,

@@ -134,7 +134,7 @@ class RuleSet:
 
     def __str__(self) -> str:
         """The set, and each option that is given besides."""
-        given = [f"{name}={offered!r}" for name, offered in arguments(self) if name != "base"]
+        given = [f"{name}={offered!r}" for name, offered in arguments(self) if name]
         return ", ".join([self.base, *given])
 
     @classmethod
