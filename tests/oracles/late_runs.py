@@ -132,7 +132,8 @@ def plans(seed: int) -> Any:
         workers=plan.Workers(draw.choice([1, 4]), service_mean_ms=20),
         script=script,
         duration_ms=6_000,
-        rules=draw.choice(["sound", "sound", "implementation", "diagram"]),
-        local=draw.choice([None, "literal"]),
+        rules=plan.Rules(
+            draw.choice(["sound", "sound", "implementation", "diagram"]), local=draw.choice([None, "literal"])
+        ),
         seed=seed,
     )
