@@ -18,7 +18,7 @@ from wmlab.streams.scenario.rules import Rules
 
 RATES = st.floats(0, 1e6)
 PERIODS = st.integers(1, 10**6)
-NAMES = {"Scenario": Scenario} | {
+NAMES = {"Scenario": Scenario, "Rules": Rules} | {
     name: thing for module in (network, noting, script, made_of) for name, thing in vars(module).items()
 }
 ONCE = ("add_reader", "checkpoint", "take_stream_cut")
@@ -52,9 +52,11 @@ scenarios = st.builds(
     Scenario,
     st.text(min_size=1, max_size=30).filter(lambda text: text.strip() == text and text.isprintable()),
     stream=finished(parts.streams(0, 2**53)),
-    rules=st.one_of(
-        st.sampled_from(Rules.sets),
-        finished(parts.rules(shares_times=True), base=st.sampled_from(Rules.sets), cut_algorithm=ALGORITHMS),
+    rules=finished(
+        parts.rules(shares_times=False),
+        base=st.sampled_from(Rules.sets),
+        cut_algorithm=ALGORITHMS,
+        read_side=st.sampled_from(["implementation", "document"]),
     ),
     writers=st.tuples(
         finished(parts.event_writers(), name="a", rate_per_s=RATES, starts_ms=st.integers(0, 10**6)),

@@ -14,6 +14,7 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.replay import Received, advance, begin
 from wmlab.streams.scenario import script
+from wmlab.streams.scenario.by_rules import configuration
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
 from wmlab.streams.scenario.rules import Rules
 
@@ -40,7 +41,7 @@ def replayed(world: Run) -> list[tuple[Any, ...]]:
     Notes do not say how long segments are, so a replay cannot know from where on no time is known: each end of known
     time that both have made goes on with the cut of the run, which `assert_ends_where_the_stream_did` judges.
     """
-    config = world.scenario.controllers.configuration(world.stream().part)
+    config = configuration(world.stream().part, world.scenario.controllers, world.scenario.rules)
     history = StreamHistory.of(world.stream().history.segments.values())
     cuts = {row["emitted_ms"]: row["cut"] for row in world.rows("watermarks") if not row["writers"]}
     progress, entries, found = begin(config, world.world.start_ms), received(world), []

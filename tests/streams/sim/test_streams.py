@@ -339,9 +339,9 @@ def test_a_stream_can_be_deleted_and_created_again_by_two_actions():
 def test_the_owner_of_a_bucket_is_notified_when_a_stream_comes_and_goes():
     news = []
     for cycles in ("while_noted", "unconditional"):
-        streams = [Stream(name, cycles=cycles) for name in ("early", "late")]
-        kept = network.Network(keep_messages=True)
-        world = run_of(of_two(CREATE(at_ms=8_000), DELETE(at_ms=12_000), streams=streams, network=kept))
+        streams = [Stream(name) for name in ("early", "late")]
+        fields = {"streams": streams, "rules": Rules(cycles=cycles), "network": network.Network(keep_messages=True)}
+        world = run_of(of_two(CREATE(at_ms=8_000), DELETE(at_ms=12_000), **fields))
         news.append(world.column("messages", "sent_ms", kind="bucket changed", stream="late"))
     assert news == [[9_005, 12_000], [8_000, 12_000]]
 
@@ -371,10 +371,17 @@ def test_an_unconditional_loop_runs_from_creation_to_deletion_whether_anybody_no
 
 
 def test_a_cycle_says_when_the_next_one_is_due():
-    streams = [Stream(name, cycles="unconditional") for name in ("early", "late")]
+    streams = [Stream(name) for name in ("early", "late")]
     writers = [EventWriter(f"w-{name}", rate_per_s=10, note_every_ms=None, stream=name) for name in ("early", "late")]
     fleet = Controllers(2, buckets=4, period_ms=500, start_delay_ms=1_500)
-    case = of_two(CREATE(at_ms=8_000), streams=streams, writers=writers, controllers=fleet, readers=None)
+    case = of_two(
+        CREATE(at_ms=8_000),
+        streams=streams,
+        writers=writers,
+        controllers=fleet,
+        readers=None,
+        rules=Rules(cycles="unconditional"),
+    )
     run_of_two = case.record(progress=False)
     for name in ("early", "late"):
         cycles = [row for row in run_of_two.table("cycles").to_pylist() if row["stream"] == name]
