@@ -471,7 +471,7 @@ def stream_cut(run: Run, stream: str, at_ms: int, words: str) -> Above | None:
     if not marks or not marks[-1]["writers"]:
         return None
     mark = marks[-1]
-    name, options = stream.partition("#")[0], run.scenario.options
+    options = run.scenario.options
     taken: list[Mapping[int, int | None]] = [_counted(run, stream, mark, name) for name in mark["writers"]]
     if options["cut_algorithm"] == "sound" and len(marks) > 1:
         taken.append(marks[-2]["cut"])

@@ -1,4 +1,4 @@
-"""Rules as one value: its table is that of the documentation, and all else about an option follows from its one line."""
+"""Rules as one value: its table is that of the documentation, and all else about an option follows from its line."""
 
 import dataclasses
 import inspect
@@ -86,9 +86,9 @@ def test_rules_in_files_and_code_are_a_name_or_a_value():
     assert wm.Scenario.from_yaml(text) == one
     assert wm.Scenario.from_yaml(scenario().to_yaml() + "rules: design\n") == scenario(rules="design")
     assert repr(wm.Rules("design", forgets="behind")) == "Rules('design', forgets='behind')"
-    assert "rules=wm.Rules('design', forgets='behind')" in scenario(
-        rules=wm.Rules("design", forgets="behind")
-    ).to_python()
+    assert (
+        "rules=wm.Rules('design', forgets='behind')" in scenario(rules=wm.Rules("design", forgets="behind")).to_python()
+    )
 
 
 def test_replace_drops_the_options_and_with_rules_keeps_them():
@@ -136,7 +136,7 @@ def test_rules_that_are_none_are_refused_with_those_that_are(offered):
 
 
 def test_an_option_that_is_unknown_or_has_another_value_is_named():
-    with pytest.raises(Problems, match="forget: no such field, did you mean forgets?"):
+    with pytest.raises(Problems, match=r"forget: no such field, did you mean forgets\?"):
         wm.Rules(forget="all")
     with pytest.raises(Problems, match=r"rules\.forgets .*'behind' or 'all' \(got 'none'\)"):
         wm.Scenario.from_yaml(scenario().to_yaml() + "rules: {forgets: none}\n")
@@ -152,9 +152,8 @@ def test_an_option_that_is_unknown_or_has_another_value_is_named():
 def test_an_option_that_is_given_to_a_part_is_answered_with_what_to_write(part, name, given, code, text):
     with pytest.raises(Problems) as refused:
         part(**{name: given})
-    assert f"{name}: is an option of the rules; give the scenario rules=wm.Rules({code}), in a file rules: {{{text}}}" in (
-        str(refused.value)
-    )
+    hint = f"{name}: is an option of the rules; give the scenario rules=wm.Rules({code}), in a file rules: {{{text}}}"
+    assert hint in str(refused.value)
     assert "did you mean" not in str(refused.value)
 
 
