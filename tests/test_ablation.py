@@ -114,7 +114,7 @@ def test_an_option_that_cannot_be_changed_alone_says_why() -> None:
 def test_a_plan_and_the_drawing_of_its_document() -> None:
     plan = wm.progress.PlanScenario.load("progress_diagram")
     (complete,) = plan.ablate("design", "diagram", stream="query-1")
-    assert complete.option == "ProgressScenario.complete"
+    assert complete.option == "complete"
     assert complete.mends == ("N3",)
     with pytest.raises(RecordingError, match="several queries"):
         plan.ablate("design", "diagram")

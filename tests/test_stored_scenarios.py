@@ -11,7 +11,7 @@ import pytest
 
 import wmlab as wm
 
-KINDS = (wm.Scenario,)
+KINDS = (wm.Scenario, wm.dataflow.Dataflow, wm.progress.PlanScenario)
 STORED = [pytest.param(kind.load(name), id=name) for kind in KINDS for name in kind.names()]
 RULES = ("design", "implementation", "sound")
 

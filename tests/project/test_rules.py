@@ -14,7 +14,7 @@ from wmlab.core.scenario_file import with_changes
 from wmlab.core.values import Problems, value
 from wmlab.streams.panel.fields import fields_of, parts_of
 
-KINDS = [wm.Scenario]
+KINDS = [wm.Scenario, wm.dataflow.Dataflow, wm.progress.PlanScenario]
 """The kinds of scenarios that follow rules."""
 OPTIONS = [(kind.rule_set, name) for kind in KINDS for name in kind.rule_set.decided]
 DESIGN = Path(__file__).parents[2] / "docs" / "design.md"
