@@ -36,7 +36,7 @@ from tests.conformance import (
 from tests.conformance.fields import Fields, UnknownFormatError, expect, known, lookup, undescribed
 from tests.conformance.hazelcast_steps import in_steps
 from wmlab.dataflow.model.processor import Deviations
-from wmlab.dataflow.scenario.rules import Rules
+from wmlab.dataflow.rules import Rules
 from wmlab.streams.model.cut import CutAlgorithm
 
 Case: TypeAlias = dict[str, Any]

@@ -14,6 +14,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, get_args, get_type_hints
 
 import pyarrow as pa
@@ -86,10 +87,11 @@ class RuleSet:
     base: Any
     sets: ClassVar[tuple[str, ...]]
     decided: ClassVar[Mapping[str, RuleOption]] = {}
-    formerly: ClassVar[Mapping[str, str]] = {}
+    formerly: ClassVar[Mapping[str, str]]
     users_call_it: ClassVar[str]
 
-    def __init_subclass__(cls, *, users_call_it: str = "") -> None:
+    def __init_subclass__(cls, *, users_call_it: str = "", formerly: Mapping[str, str] = MappingProxyType({})) -> None:
+        cls.formerly = formerly
         cls.users_call_it = users_call_it or cls.users_call_it
         cls.sets = get_args(get_type_hints(cls)["base"])
         fields = {name: field for name, field in vars(cls).items() if isinstance(field, dataclasses.Field)}

@@ -27,7 +27,7 @@ from wmlab.core.words import counted, listed
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, Watermark, watermark_instance
 from wmlab.dataflow.model.processor import JobFailedError
-from wmlab.dataflow.scenario.rules import Rules
+from wmlab.dataflow.rules import Rules
 
 _BLANKS_AND_COMMENTS = r"(\s|##[^\n]*)*"
 _ROLES: Final = ("upper", "third", "fourth", "perfect")

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from wmlab.dataflow.model.items import IDLE_MESSAGE, Barrier, Item, Watermark
 from wmlab.dataflow.model.processor import SOUND, Call, Deviations, Drop, Processor
 from wmlab.dataflow.model.transform import Transform
+from wmlab.dataflow.rules import Rules
 from wmlab.dataflow.scenario.plan import Output
-from wmlab.dataflow.scenario.rules import Rules
 from wmlab.dataflow.sim.columns import JobTable
 from wmlab.dataflow.sim.instance import ProcessorInstance, Queue
 from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge

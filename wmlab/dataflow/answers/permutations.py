@@ -19,8 +19,8 @@ from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, watermark_instance
 from wmlab.dataflow.model.permute import OrderOutcome
+from wmlab.dataflow.rules import Rules
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.rules import Rules
 from wmlab.dataflow.simulate import readings_of, simulate
 
 _ROWS_SHOWN: Final = 20

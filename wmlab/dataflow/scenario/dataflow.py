@@ -16,9 +16,9 @@ from wmlab.core.recording import Recording
 from wmlab.core.rules import RuledScenario
 from wmlab.core.values import MeanMs, Period, Problem, Start, is_function, value
 from wmlab.core.words import exactly, in_mermaid
+from wmlab.dataflow.rules import Rules, RulesOrName
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
 from wmlab.dataflow.scenario.plan import Plan, plan_of
-from wmlab.dataflow.scenario.rules import Rules, RulesOrName
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Joining, Sink, Size, Window
 

@@ -25,10 +25,10 @@ from wmlab.dataflow.model.items import FrameGrid, Idle, RowValues, Watermark, wa
 from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin, StreamJoin
 from wmlab.dataflow.model.processor import Processor
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, OwnLag, RealTimeLag
+from wmlab.dataflow.rules import Rules
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan, dotted, equal_columns
-from wmlab.dataflow.scenario.rules import Rules
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import aggregate_of, plain_value
 from wmlab.dataflow.sim.layout import Node

@@ -6,9 +6,8 @@ The options that are true or false are deviations, which the model takes by the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wmlab.core.rules import Option, RuleSet, option, or_name
 from wmlab.core.values import Flag, value
@@ -21,6 +20,11 @@ _FORWARDS: Final = "Watermark coalescing forwards it, if all coalesced inputs ar
 _DELAYS: Final = "Processors that delay input items, also delay watermarks by the same amount."
 _KEYED: Final = "Handling of keyed idle messages"
 
+_FORMERLY: Final = {
+    "mode": 'rules="design", rules="implementation" (formerly "hz") or rules="sound"',
+    "deviations": "rules=wm.dataflow.Rules(NAME=True), with the name of each deviation",
+}
+
 
 def _shipped(meaning: str, part: str = "Vertex", *, sentence: str, source: str) -> Any:
     """A deviation of the code that ships."""
@@ -28,7 +32,7 @@ def _shipped(meaning: str, part: str = "Vertex", *, sentence: str, source: str) 
 
 
 @value
-class Rules(RuleSet, users_call_it="wm.dataflow.Rules"):
+class Rules(RuleSet, users_call_it="wm.dataflow.Rules", formerly=_FORMERLY):
     """The rules that a dataflow follows: a set of them, and the options that are otherwise.
 
     `base` is the set: `design` follows "Keyed watermark support" and "Stream-to-stream join" as they are written,
@@ -43,10 +47,6 @@ class Rules(RuleSet, users_call_it="wm.dataflow.Rules"):
     back for ever. The last two are Hazelcast before pull request 22440.
     """
 
-    formerly: ClassVar[Mapping[str, str]] = {
-        "mode": 'rules="design", rules="implementation" (formerly "hz") or rules="sound"',
-        "deviations": "rules=wm.dataflow.Rules(NAME=True), with the name of each deviation",
-    }
     base: Literal["design", "implementation", "sound"] = "sound"
     _: KW_ONLY
     watermark_wakes_one_key: Option[Flag] = _shipped(
