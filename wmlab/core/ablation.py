@@ -19,8 +19,8 @@ from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.errors import ScenarioError
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording
-from wmlab.core.rules import RuledScenario
 from wmlab.core.run_measures import BoundSteps, RunMeasures
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import counted, listed, rounded, shown
 
 _ALL: Final = "all of them"
@@ -220,7 +220,7 @@ class _Reached:
         return cls(recording, recording.measures(stream), recording.check().violated)
 
 
-def _require_rules(scenario: RuledScenario, rules: object) -> None:
+def _require_rules(scenario: ScenarioFile, rules: object) -> None:
     if rules not in scenario.rule_names():
         known = listed([repr(name) for name in scenario.rule_names()])
         raise ScenarioError(f"{shown(rules)} are not rules of {scenario.noun}.", remedy=f"give one of {known}.")

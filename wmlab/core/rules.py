@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, get_args, get_type_hints
 
@@ -21,9 +20,8 @@ import pyarrow as pa
 from pydantic import BeforeValidator
 
 from wmlab.core.mistakes import RULES_OF, model_of
-from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.signatures import PlainType
-from wmlab.core.values import AnyValue, arguments, fields_in_use, plain, without_functions
+from wmlab.core.values import AnyValue, arguments, fields_in_use
 
 if TYPE_CHECKING:
     # Whoever runs a scenario reads rules in effect, in which no option is unset.
@@ -150,10 +148,16 @@ class RuleSet:
         raise ValueError(f"give one of {names}, or {cls.users_call_it}(...) with the options to set")
 
 
-def or_name(made: type[RuleSet]) -> Any:
-    """The type of a field of a scenario that takes rules, or the name of a set of them."""
-    shown = f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]"
-    return Annotated[made, BeforeValidator(made.named), PlainType(shown)]
+if TYPE_CHECKING:
+    OrName = Annotated[AnyValue | Any, "or the name of a set of rules"]
+else:
+
+    class OrName:
+        """The type of a field of a scenario that takes rules, or the name of a set of them: `OrName[Rules]`."""
+
+        def __class_getitem__(cls, made: type[RuleSet]) -> Any:
+            shown = f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]"
+            return Annotated[made, BeforeValidator(made.named), PlainType(shown)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,81 +173,3 @@ class OptionChange:
     after: object
     sentence: str
     make: Callable[[], Any] | None
-
-
-class RuledScenario(ScenarioFile):
-    """The base of the scenarios that follow `rules`, a value of the class `rule_set`."""
-
-    rules: Any
-    rule_set: ClassVar[type[RuleSet]]
-
-    def replace(self, **fields: Any) -> Self:
-        """The same scenario with some fields changed.
-
-        `rules="design"` replaces the rules, with the options that they set; `with_rules` keeps those.
-        """
-        return super().replace(**fields)
-
-    def with_rules(self, base: str | None = None, **options: Any) -> Self:
-        """The same scenario by another set of rules, `base`, or with other `options`; those that it sets stay set."""
-        return self.replace(rules=dataclasses.replace(self.rules, **({"base": base} if base else {}), **options))
-
-    @property
-    def resolved(self) -> Self:
-        """The scenario that runs: the same one, with its rules in effect."""
-        rules = self.rules.in_effect
-        if rules is self.rules:
-            return self
-        filled = copy.copy(self)
-        object.__setattr__(filled, "rules", rules)
-        return filled
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """As `to_dict`, with every default, and every option as the rules have it."""
-        return dict(without_functions(plain(self.resolved, defaults=True)))  # type: ignore[call-overload,no-any-return]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The value in effect of every option of the rules, by name."""
-        return self.rules.options  # type: ignore[no-any-return]
-
-    @classmethod
-    def rule_names(cls) -> tuple[str, ...]:
-        """The names of the sets of rules."""
-        return cls.rule_set.sets
-
-    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
-        """Each option in which the set of the scenario's rules and another one differ, and that change alone."""
-        parts = {base.__name__ for part in _parts_in(self) for base in part.__mro__}
-        for name, said in self.rule_set.decided.items():
-            before, after = said.values[self.rules.base], said.values[to_rules]
-            if before == after:
-                continue
-            is_left = getattr(self.rules, name) is None and not parts.isdisjoint(said.parts)
-            yield OptionChange(
-                option=name,
-                part=", ".join(said.parts),
-                before=before,
-                after=after,
-                sentence=said.quotation,
-                make=functools.partial(self.with_rules, **{name: after}) if is_left else None,
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The scenario as dicts, lists and scalars; defaults are left out, a Python function is its name."""
-        made = super().to_dict()
-        if made.get("rules", {}).keys() == {"base"}:
-            made["rules"] = self.rules.base
-        return made
-
-
-def _parts_in(part: Any) -> Iterator[type]:
-    """The class of a value and of every value in it."""
-    if isinstance(part, tuple):
-        for entry in part:
-            yield from _parts_in(entry)
-    elif dataclasses.is_dataclass(part):
-        yield type(part)
-        for field in fields_in_use(part):
-            yield from _parts_in(getattr(part, field.name))

@@ -7,7 +7,9 @@ once.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast, get_type_hints
@@ -21,9 +23,11 @@ from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError, UnknownNameError, closest, unknown_attribute
 from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.mistakes import Location
+from wmlab.core.rules import OptionChange, RuleSet
 from wmlab.core.values import (
     Problems,
     arguments,
+    fields_in_use,
     number_text,
     plain,
     problems_of,
@@ -271,12 +275,15 @@ _KINDS: Final[dict[str, str]] = {}
 class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
-    The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`. `noun` is what its
-    own mistakes call it. `_namespaces` says where users find the classes of a module, if not next to the scenario.
+    The base class of a kind gives `only_field`, a field that no other kind has, `users_call_it`, and the class of its
+    `rules` as `rule_set`. `noun` is what its own mistakes call it. `_namespaces` says where users find the classes of a
+    module, if not next to the scenario.
     """
 
     name: str
     seed: int
+    rules: Any
+    rule_set: ClassVar[type[RuleSet]]
     only_field: ClassVar[str]
     _users_call_it: ClassVar[str]
     noun: ClassVar[str] = "the scenario"
@@ -309,8 +316,52 @@ class ScenarioFile:
             )
 
     def replace(self, **fields: Any) -> Self:
-        """The same scenario with some fields changed."""
+        """The same scenario with some fields changed.
+
+        `rules="design"` replaces the rules, with the options that they set; `with_rules` keeps those.
+        """
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+
+    def with_rules(self, base: str | None = None, **options: Any) -> Self:
+        """The same scenario by another set of rules, `base`, or with other `options`; those that it sets stay set."""
+        return self.replace(rules=dataclasses.replace(self.rules, **({"base": base} if base else {}), **options))
+
+    @property
+    def resolved(self) -> Self:
+        """The scenario that runs: the same one, with its rules in effect."""
+        rules = self.rules.in_effect
+        if rules is self.rules:
+            return self
+        filled = copy.copy(self)
+        object.__setattr__(filled, "rules", rules)
+        return filled
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The value in effect of every option of the rules, by name."""
+        return self.rules.options  # type: ignore[no-any-return]
+
+    @classmethod
+    def rule_names(cls) -> tuple[str, ...]:
+        """The names of the sets of rules."""
+        return cls.rule_set.sets
+
+    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
+        """Each option in which the set of the scenario's rules and another one differ, and that change alone."""
+        parts = {base.__name__ for part in _parts_in(self) for base in part.__mro__}
+        for name, said in self.rule_set.decided.items():
+            before, after = said.values[self.rules.base], said.values[to_rules]
+            if before == after:
+                continue
+            is_left = getattr(self.rules, name) is None and not parts.isdisjoint(said.parts)
+            yield OptionChange(
+                option=name,
+                part=", ".join(said.parts),
+                before=before,
+                after=after,
+                sentence=said.quotation,
+                make=functools.partial(self.with_rules, **{name: after}) if is_left else None,
+            )
 
     def followed_by_quiet(self, quiet_ms: int) -> Self:
         """The same scenario, extended by `quiet_ms` (ms) in which nothing new is sent."""
@@ -326,7 +377,15 @@ class ScenarioFile:
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as dicts, lists and scalars; defaults are left out, a Python function is its name."""
-        return dict(without_functions(plain(self)))  # type: ignore[call-overload,no-any-return]
+        made: dict[str, Any] = dict(without_functions(plain(self)))  # type: ignore[call-overload]
+        if made.get("rules", {}).keys() == {"base"}:
+            made["rules"] = self.rules.base
+        return made
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As `to_dict`, with every default, and every option as the rules have it."""
+        return dict(without_functions(plain(self.resolved, defaults=True)))  # type: ignore[call-overload,no-any-return]
 
     def to_yaml(self) -> str:
         """The scenario as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
@@ -418,3 +477,14 @@ def _require_kind(cls: type, data: Mapping[str, object], source: str) -> None:
             raise ScenarioError(
                 f"{source} has {field!r}: it is a {kind}, not a {cls.__name__}.", remedy=f"load it with {kind}.load."
             )
+
+
+def _parts_in(part: Any) -> Iterator[type]:
+    """The class of a value and of every value in it."""
+    if isinstance(part, tuple):
+        for entry in part:
+            yield from _parts_in(entry)
+    elif dataclasses.is_dataclass(part):
+        yield type(part)
+        for field in fields_in_use(part):
+            yield from _parts_in(getattr(part, field.name))

@@ -10,7 +10,8 @@ from itertools import count
 from typing import Any, Final
 
 from wmlab.core.durations import GivenDuration
-from wmlab.core.rules import RuledScenario, RuleSet
+from wmlab.core.rules import RuleSet
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import fields_in_use, is_default, without_functions
 from wmlab.core.words import counted, exactly, grouped, is_instant, listed, moment
 
@@ -67,7 +68,7 @@ class ScenarioWords:
     faults: tuple[str, ...]
 
 
-def words_of(scenario: RuledScenario, vocabulary: Vocabulary) -> ScenarioWords:
+def words_of(scenario: ScenarioFile, vocabulary: Vocabulary) -> ScenarioWords:
     """A scenario in words."""
     faults = [entry for name in sorted(_FAULT_FIELDS) for entry in getattr(scenario, name, ())]
     given = frozenset(path for path, _, _ in _settings(scenario, vocabulary, only_given=True))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from wmlab.core.rules import Option, RuleSet, option, or_name
+from wmlab.core.rules import Option, RuleSet, option
 from wmlab.core.values import Flag, value
 from wmlab.dataflow.model.processor import Deviations
 
@@ -142,10 +142,3 @@ class Rules(RuleSet, users_call_it="wm.dataflow.Rules", formerly=_FORMERLY):
         """The deviations from sound rules that are on, as the model takes them."""
         filled = self.in_effect
         return Deviations(**{field.name: getattr(filled, field.name) for field in dataclasses.fields(Deviations)})
-
-
-if TYPE_CHECKING:
-    RulesOrName = Rules | Any
-else:
-    RulesOrName = or_name(Rules)
-    """The rules of a dataflow, or the name of a set of them."""

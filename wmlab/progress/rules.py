@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from wmlab.core.rules import Option, RuleSet, option, or_name
+from wmlab.core.rules import Option, RuleSet, option
 from wmlab.core.values import value
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import ChunkBase
@@ -115,10 +115,3 @@ class Rules(RuleSet, users_call_it="wm.progress.Rules"):
     def flush_every_ms(self) -> int | None:
         """How long (ms) after its first record a buffer is sent that is not full; None: only when it is full."""
         return {"when full": None, "every second": 1_000}[self.in_effect.sends]
-
-
-if TYPE_CHECKING:
-    RulesOrName = Rules | Any
-else:
-    RulesOrName = or_name(Rules)
-    """The rules of query plans, or the name of a set of them."""

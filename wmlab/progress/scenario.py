@@ -29,7 +29,8 @@ from wmlab.core.answers import Cell, as_lines, html_card
 from wmlab.core.durations import duration_text
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
-from wmlab.core.rules import RuledScenario
+from wmlab.core.rules import OrName
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import (
     EACH_ONCE,
     MAX_MS,
@@ -48,7 +49,7 @@ from wmlab.core.values import (
 from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.model.windows import FiringRules, SlidingWindows, Trigger
-from wmlab.progress.rules import Rules, RulesOrName
+from wmlab.progress.rules import Rules
 
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
@@ -596,7 +597,7 @@ def origins_of(query: Query) -> Origins:
 
 
 @value
-class ProgressScenario(RuledScenario, only_field="queries", users_call_it="wm.progress.PlanScenario"):
+class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.progress.PlanScenario"):
     """Queries, the workers that execute them, and the faults.
 
     `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish their
@@ -614,7 +615,7 @@ class ProgressScenario(RuledScenario, only_field="queries", users_call_it="wm.pr
     duration_ms: Period
     start_ms: Start = 0
     flush_at_end: Flag = True
-    rules: RulesOrName = Rules()
+    rules: OrName[Rules] = Rules()
     rule_set = Rules
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
 

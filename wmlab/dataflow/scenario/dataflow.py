@@ -13,10 +13,11 @@ from wmlab.core import mermaid, traces
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
-from wmlab.core.rules import RuledScenario
+from wmlab.core.rules import OrName
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import MeanMs, Period, Problem, Start, is_function, value
 from wmlab.core.words import exactly, in_mermaid
-from wmlab.dataflow.rules import Rules, RulesOrName
+from wmlab.dataflow.rules import Rules
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
 from wmlab.dataflow.scenario.plan import Plan, plan_of
 from wmlab.dataflow.scenario.source import Source
@@ -34,7 +35,7 @@ _FUNCTIONS: Final = ("function", "where", "policy")
 
 
 @value
-class DataflowScenario(RuledScenario, only_field="vertices", users_call_it="wm.dataflow.Dataflow"):
+class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.dataflow.Dataflow"):
     """Vertices, the edges between them, and the faults.
 
     `rules` is a set of rules, "design", "implementation" or "sound", or `Rules` with other options; `options` shows
@@ -61,7 +62,7 @@ class DataflowScenario(RuledScenario, only_field="vertices", users_call_it="wm.d
     queue_size: Size = 1_024
     jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
-    rules: RulesOrName = Rules()
+    rules: OrName[Rules] = Rules()
     rule_set = Rules
     noun = "the dataflow"
 

@@ -8,7 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import Discriminator, Field, Tag
 
-from wmlab.core.rules import RuledScenario
+from wmlab.core.rules import OrName
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import Ms, Period, SignedStart, branch, value
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
@@ -22,7 +23,7 @@ from wmlab.streams.scenario.parts import (
     controller_name,
     process_name,
 )
-from wmlab.streams.scenario.rules import Rules, RulesOrName
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.scenario.script import Action
 
 _NO_GROUP, _ONE_GROUP, _SEVERAL_GROUPS = branch("no group"), branch("one group"), branch("several groups")
@@ -70,7 +71,7 @@ def processes_of(
 
 
 @value
-class ScenarioFields(RuledScenario, only_field="writers", users_call_it="wm.Scenario"):
+class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scenario"):
     """What `StreamScenario` says about its fields, which its checks and the simulator read."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -91,7 +92,7 @@ class ScenarioFields(RuledScenario, only_field="writers", users_call_it="wm.Scen
     start_ms: SignedStart = 0
     latency_ms: Ms = 5
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
-    rules: RulesOrName = Rules()
+    rules: OrName[Rules] = Rules()
     rule_set = Rules
 
     @property

@@ -6,9 +6,9 @@ A sentence that an option touches only in part stands with the issue that is abo
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-from wmlab.core.rules import Option, RuleSet, option, or_name
+from wmlab.core.rules import Option, RuleSet, option
 from wmlab.core.values import Flag, value
 
 
@@ -220,10 +220,3 @@ class Rules(RuleSet, users_call_it="wm.Rules"):
         "Stream.",
         source="Distributing Streams across Controller instances",
     )
-
-
-if TYPE_CHECKING:
-    RulesOrName = Rules | Any
-else:
-    RulesOrName = or_name(Rules)
-    """The rules of a scenario, or the name of a set of them."""
