@@ -19,8 +19,8 @@ from wmlab.core.errors import ScenarioError, closest, complaint, shown_as_data
 from wmlab.core.words import counted, exactly
 
 _MOST_PARTS: Final = 12
-RULES_WITH: Final[dict[str, str]] = {}
-"""What users call the class of rules that has an option, by the option; each class registers itself."""
+RULES_OF: Final[dict[str, Any]] = {}
+"""The class of the rules of each model, by its package; each class registers itself."""
 Location = tuple[str | int, ...]
 """The fields and indices that lead to a value."""
 
@@ -101,12 +101,11 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
     """What is wrong with one field: with one that is not there, the one that is like it."""
     kind = lines[0]["type"]
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
-        name, given = str(location[-1]), lines[0]["input"]
-        if name in RULES_WITH:
-            written = f"rules={RULES_WITH[name]}({name}={given!r}), in a file rules: {{{name}: {shown_as_data(given)}}}"
-            return f"is an option of the rules; give the scenario {written}"
-        fields = [field.name for part in _parts_at(made, location[:-1], offered) for field in dataclasses.fields(part)]
-        close = closest(name, dict.fromkeys(fields))
+        parts = _parts_at(made, location[:-1], offered)
+        if hint := _hint_at_rules(str(location[-1]), lines[0]["input"], parts):
+            return hint
+        fields = [field.name for part in parts for field in dataclasses.fields(part)]
+        close = closest(str(location[-1]), dict.fromkeys(fields))
         return "no such field" + (f", did you mean {close}?" if close else "")
     if kind in ("model_attributes_type", "union_tag_not_found"):
         names = [part.__name__ for part in _parts_at(made, location, None)]
@@ -116,6 +115,21 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
         )
     given = _given_at(location, offered)
     return complaint([line | {"input": given} for line in lines] if isinstance(given, str) else lines)
+
+
+def _hint_at_rules(name: str, given: object, parts: Iterable[type]) -> str | None:
+    """Where an option of the rules belongs that was given to a part; None: it is none, or was given to rules."""
+    for part in parts:
+        rules = RULES_OF.get(model_of(part))
+        if rules is not None and name in rules.decided and not issubclass(part, rules):
+            code, file = f"rules={rules.users_call_it}({name}={given!r})", f"{name}: {shown_as_data(given)}"
+            return f"is an option of the rules; give the scenario {code}, in a file rules: {{{file}}}"
+    return None
+
+
+def model_of(made: type) -> str:
+    """The package of the model that a class belongs to."""
+    return ".".join(made.__module__.split(".")[:2])
 
 
 def _given_at(location: Location, offered: object) -> object:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, get_arg
 import pyarrow as pa
 from pydantic import BeforeValidator
 
-from wmlab.core.mistakes import RULES_WITH
+from wmlab.core.mistakes import RULES_OF, model_of
 from wmlab.core.scenario_file import OptionChange, ScenarioFile
 from wmlab.core.signatures import PlainType
 from wmlab.core.values import AnyValue, fields_in_use
@@ -94,7 +94,7 @@ class RuleSet:
             if isinstance(field, dataclasses.Field) and _METADATA in field.metadata
         }
         cls.decided = {**cls.decided, **own}
-        RULES_WITH.update(dict.fromkeys(own, cls.users_call_it))
+        RULES_OF.setdefault(model_of(cls), cls)
         meanings = (f"`{name}`: {said.meaning}" for name, said in own.items())
         cls.__doc__ = "\n".join(
             [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, _WIDTH) for text in meanings)]
