@@ -74,8 +74,9 @@ spark = wm.spark_session()
                 "wm.chart.reader_times",
                 """
 pause = wm.script.PauseReader(at_ms=20_500, reader="readers-1", for_ms=8_000)
-readers = wm.ReaderGroup(readers=2, read_side="document", publish_every_ms=1_000)
-wm.chart.reader_times(scenario.replace(readers=readers, script=[pause]).record())
+readers = wm.ReaderGroup(readers=2, publish_every_ms=1_000)
+shared = scenario.replace(readers=readers, rules=wm.Rules(read_side="document"), script=[pause])
+wm.chart.reader_times(shared.record())
 """,
             ),
             Entry(

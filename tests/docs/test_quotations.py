@@ -78,7 +78,10 @@ def texts() -> dict[str, str]:
         **{str(path.relative_to(ROOT)): of_notebook(path) for path in sorted(ROOT.glob("notebooks/*/*.ipynb"))},
         **{str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in pages},
         "requirements": "\n\n".join(requirements),
-        **{name: "\n\n".join(said.quotation for said in made.decided.values()) for name, made in RULES.items()},
+        **{
+            name: "\n\n".join(f"“{said.sentence}” ({said.source})" for said in made.decided.values())
+            for name, made in RULES.items()
+        },
     }
 
 

@@ -30,7 +30,6 @@ else:
     Option = Annotated[AnyValue | None, "None stands for the value of the set"]
 
 _METADATA: Final = "option"
-_AS_DESIGNED: Final = object()
 _WIDTH: Final = 112
 
 
@@ -48,11 +47,6 @@ class RuleOption:
     sentence: str
     source: str
 
-    @property
-    def quotation(self) -> str:
-        """The sentence of the document, and where it stands."""
-        return f"“{self.sentence}” ({self.source})"
-
 
 def option(
     meaning: str,
@@ -62,14 +56,18 @@ def option(
     sound: Any,
     sentence: str,
     source: str,
-    diagram: Any = _AS_DESIGNED,
+    diagram: Any = None,
 ) -> Any:
     """The field of an option that is about these parts.
 
     `diagram` is for rules that have such a set: as the design, unless it says otherwise.
     """
-    values = {"design": design, "implementation": implementation, "sound": sound}
-    values["diagram"] = design if diagram is _AS_DESIGNED else diagram
+    values = {
+        "design": design,
+        "implementation": implementation,
+        "sound": sound,
+        "diagram": design if diagram is None else diagram,
+    }
     made = RuleOption(meaning=meaning, parts=parts, values=values, sentence=sentence, source=source)
     return dataclasses.field(default=None, kw_only=True, metadata={_METADATA: made})
 
@@ -92,13 +90,17 @@ class RuleSet:
         cls.formerly = formerly
         cls.users_call_it = users_call_it or cls.users_call_it
         cls.sets = get_args(get_type_hints(cls)["base"])
-        fields = {name: field for name, field in vars(cls).items() if isinstance(field, dataclasses.Field)}
-        own = {name: field.metadata[_METADATA] for name, field in fields.items() if _METADATA in field.metadata}
+        own = {
+            name: field.metadata[_METADATA]
+            for name, field in vars(cls).items()
+            if isinstance(field, dataclasses.Field) and _METADATA in field.metadata
+        }
         cls.decided = {**cls.decided, **own}
         RULES_OF.setdefault(model_of(cls), cls)
         meanings = (f"`{name}`: {said.meaning}" for name, said in own.items())
-        texts = [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, _WIDTH) for text in meanings)]
-        cls.__doc__ = "\n".join(texts)
+        cls.__doc__ = "\n".join(
+            [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, _WIDTH) for text in meanings)]
+        )
 
     @classmethod
     def table(cls) -> pa.Table:
@@ -106,24 +108,23 @@ class RuleSet:
 
         Values are as in Python code. The table of `docs/design.md` is made from it.
         """
-        rows = [
-            {"option": name, "part": ", ".join(said.parts)}
-            | {rules: repr(said.values[rules]) for rules in cls.sets}
-            | {"meaning": said.meaning, "sentence": said.sentence, "source": said.source}
-            for name, said in cls.decided.items()
-        ]
-        return pa.Table.from_pylist(rows)
+        return pa.Table.from_pylist(
+            [
+                {"option": name, "part": ", ".join(said.parts)}
+                | {rules: repr(said.values[rules]) for rules in cls.sets}
+                | {"meaning": said.meaning, "sentence": said.sentence, "source": said.source}
+                for name, said in cls.decided.items()
+            ]
+        )
 
     @property
     def in_effect(self) -> Self:
         """The same rules, with each option that is unset as the set has it."""
-        unset = {name: said for name, said in self.decided.items() if getattr(self, name) is None}
-        if not unset:
-            return self
         # What the sets have is valid (a test says so); to validate it again would cost as much as the scenario.
         filled = copy.copy(self)
-        for name, said in unset.items():
-            object.__setattr__(filled, name, said.values[self.base])
+        for name, said in self.decided.items():
+            if getattr(self, name) is None:
+                object.__setattr__(filled, name, said.values[self.base])
         return filled
 
     @property
@@ -144,8 +145,7 @@ class RuleSet:
             return offered
         if offered in cls.sets:
             return cls(offered)  # type: ignore[call-arg]
-        names = ", ".join(map(repr, cls.sets))
-        raise ValueError(f"give one of {names}, or {cls.users_call_it}(...) with the options to set")
+        raise ValueError(f"give one of {', '.join(map(repr, cls.sets))}, or {cls.users_call_it}(...) with options")
 
 
 if TYPE_CHECKING:

@@ -329,11 +329,8 @@ class ScenarioFile:
     @property
     def resolved(self) -> Self:
         """The scenario that runs: the same one, with its rules in effect."""
-        rules = self.rules.in_effect
-        if rules is self.rules:
-            return self
         filled = copy.copy(self)
-        object.__setattr__(filled, "rules", rules)
+        object.__setattr__(filled, "rules", self.rules.in_effect)
         return filled
 
     @property
@@ -359,7 +356,7 @@ class ScenarioFile:
                 part=", ".join(said.parts),
                 before=before,
                 after=after,
-                sentence=said.quotation,
+                sentence=f"“{said.sentence}” ({said.source})",
                 make=functools.partial(self.with_rules, **{name: after}) if is_left else None,
             )
 

@@ -185,7 +185,7 @@ _BY_PLACE: Final = ("name", "base")
 
 
 def arguments(part: Any) -> Iterator[tuple[str, Any]]:
-    """What a call that makes the value gives: each field that is not a default, by its name; `_BY_PLACE` by place ("")."""
+    """What a call that makes the value gives: each field that is not a default, by its name, or by place ("")."""
     for field in dataclasses.fields(part):
         offered = getattr(part, field.name)
         if field.name != "kind" and not is_default(field, offered):

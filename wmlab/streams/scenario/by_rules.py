@@ -5,9 +5,6 @@ All take rules in effect, such as those of a `resolved` scenario.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Arithmetic
@@ -15,9 +12,9 @@ from wmlab.streams.scenario.parts import Controllers, ReaderGroup, Stream
 from wmlab.streams.scenario.rules import Rules
 
 
-def cycle_rules(stream: Stream, rules: Rules) -> CycleRules:
-    """The rules of a stream's watermark cycles."""
-    return CycleRules(
+def configuration(stream: Stream, controllers: Controllers, rules: Rules) -> Configuration:
+    """The rules of a stream's watermark cycles, and when they run."""
+    return Configuration(
         timeout_ms=stream.timestamp_aggregation_timeout_ms,
         timeout_from=rules.timeout_from,
         forgets=rules.forgets,
@@ -28,16 +25,8 @@ def cycle_rules(stream: Stream, rules: Rules) -> CycleRules:
         null_without_writers=rules.null_without_writers,
         first_barrier=0 if rules.first_barrier == "zero" else None,
         expected_writers=stream.expected_writers,
-    )
-
-
-def configuration(stream: Stream, controllers: Controllers, rules: Rules) -> Configuration:
-    """The rules of a stream's cycles, and when they run."""
-    delay_ms = controllers.start_delay_ms if stream.start_delay_ms is None else stream.start_delay_ms
-    return Configuration(
-        **asdict(cycle_rules(stream, rules)),
         period_ms=controllers.period_ms,
-        start_delay_ms=delay_ms,
+        start_delay_ms=controllers.start_delay_ms if stream.start_delay_ms is None else stream.start_delay_ms,
         note_rule=rules.note_rule,
     )
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Final, NamedTuple, get_args
 
 from wmlab.core.durations import duration_text
 from wmlab.core.errors import ModelError
-from wmlab.core.values import Problem, after_the_end, in_words, is_default, unknown
+from wmlab.core.values import Problem, after_the_end, arguments, in_words, unknown
 from wmlab.core.words import exactly
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
@@ -141,19 +140,18 @@ def _rule_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     if rules.base != "design" and in_effect.enters_time == "on_passing" and groups and not has_map:
         message = "needs read_side='document', and a group with time_windows, or there is no map of times"
         yield Problem(("rules", "enters_time"), f"{message} (got 'on_passing')")
-    if rules.base != "sound":
-        return
-    for name in ("stream", "streams", "readers"):
-        held = getattr(scenario, name) or ()
-        for place, part in enumerate(held if isinstance(held, tuple) else (held,)):
-            for field in fields(part):
-                needs = _NEEDED_BY.get(field.name, {})
-                offered = getattr(part, field.name)
-                if needs and not is_default(field, offered) and all(getattr(rules, option) is None for option in needs):
-                    option, choice = next(iter(needs.items()))
-                    where = (name, place, field.name) if isinstance(held, tuple) else (name, field.name)
-                    message = f"has no effect by the sound rules; give the scenario rules=wm.Rules({option}={choice!r})"
-                    yield Problem(where, f"{message} (got {offered!r})")
+    placed = [
+        ((name, place) if isinstance(held, tuple) else (name,), part)
+        for name, held in (("stream", scenario.stream), ("streams", scenario.streams), ("readers", scenario.readers))
+        for place, part in enumerate(held if isinstance(held, tuple) else filter(None, [held]))
+    ]
+    for where, part in placed if rules.base == "sound" else ():
+        for name, offered in arguments(part):
+            needs = [*_NEEDED_BY.get(name, {}).items()]
+            if needs and all(getattr(rules, option) is None for option, _ in needs):
+                written = "rules=wm.Rules({}={!r})".format(*needs[0])
+                message = f"has no effect by the sound rules; give the scenario {written} (got {offered!r})"
+                yield Problem((*where, name), message)
 
 
 def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:

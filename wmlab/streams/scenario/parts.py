@@ -102,48 +102,31 @@ class Clock:
 class Stream:
     """A stream; how its watermarks are made is decided by the scenario's `rules`.
 
-    `segments` and the timeout are what one chooses first:
-
     `name`: its name, with or without a scope: "scope/stream".
-    `segments`: how many it is created with; a `script.Scale` changes that during a run.
-    `timestamp_aggregation_timeout_ms`: how long a cycle waits for a silent writer.
+    `segments`: how many it is created with, of equal key ranges; a `script.Scale` changes that during a run.
+    `timestamp_aggregation_timeout_ms`: how long a cycle waits for a silent writer (PDP-33, "Config Changes").
     `start_delay_ms`: the delay of its first cycle; None: that of the controllers.
-    `expected_writers`: how many must have noted a time before the first watermark.
-    `automatically_note_time`: all its writers note their clocks by themselves.
+    `expected_writers`: how many must have noted a time before the first watermark, which waits at most one timeout
+    for them (PDP-33, "Periodic Watermark Workflow": "to give time for all Writers to be started").
+    `automatically_note_time`: all its writers note their clocks by themselves (PDP-33 in the wiki, "Config changes").
     `visit_order`: in which order a cut visits positions, for the rules `cut_algorithm="pravega"` and `"document"`.
-    `acks_carry_offset`: whether answers to appends and merges say how long the segment is.
+    `acks_carry_offset`: with False, answers to appends and merges do not say how long the segment is, as those of an
+    older server; the client notices this and asks for it (PDP-33, "Internal Changes").
     `commit_batch`: how many transactions are committed together at most.
-    `commit_order`: in which order transactions are committed.
+    `commit_order`: whether they are committed in the order of the requests, or in another (Pravega issue 3420).
     """
 
     name: StreamName = "stream"
-    """Its name. One with a scope is "scope/stream"; one without is in the scope "scope". The stream is in the bucket of
-    the hash of its fully qualified name (PDP-33, "Distributing Streams Across Controller Instances")."""
     _: KW_ONLY
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
-    """How many segments it is created with, of equal key ranges; a `script.Scale` changes that during a run."""
     timestamp_aggregation_timeout_ms: Ms = 60_000
-    """How long a cycle waits for a silent writer (PDP-33, "Config Changes"); the rule `timeout_from` says from when."""
     start_delay_ms: Ms | None = None
-    """The delay of the first cycle for this stream (PDP-33, "Config Changes"); None: that of the controllers."""
     expected_writers: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
-    """How many writers must have noted a time before the first watermark, so that the first writer does not decide the
-    time alone. It waits at most one timeout, from the first cycle that finds too few (PDP-33, "Periodic Watermark
-    Workflow": "to give time for all Writers to be started")."""
     automatically_note_time: Flag = False
-    """All its writers note their clocks by themselves, as with the writers' option of this name (PDP-33 in the wiki,
-    "Config changes")."""
     visit_order: Literal["as_noted", "newest_first", "oldest_first"] = "as_noted"
-    """In which order a cut visits the positions of the writers. It matters only by the rules `cut_algorithm="pravega"`
-    and `"document"`: a sound cut is the same in any order."""
     acks_carry_offset: Flag = True
-    """With False, answers to appends and merges do not contain the length of the segment, as those of an older server.
-    The client notices this and requests the length (PDP-33, "Internal Changes")."""
     commit_batch: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
-    """How many transactions are committed together at most."""
     commit_order: Literal["requested", "by_id"] = "requested"
-    """Transactions are committed in the order of the requests, or `by_id`, in an unrelated order (Pravega issue
-    3420)."""
 
 
 @value
@@ -197,9 +180,9 @@ class EventWriter(WriterPart):
     `event_time`: the time of an event, as an expression over `clock` or a function; None: the clock, in ms.
     `noting`: which time is noted. `note_every_ms`: how often the application notes it; None: never by itself.
     `writer_id`: under which id it is noted; noting without one (None) is an error, which is recorded.
-    `flush_before_note`: whether all events are acknowledged before the time is noted.
-    `automatically_note_time`: the writer notes its clock by itself, and the application may not.
-    `automatic_note_period_ms`: how often the writer itself notes its clock.
+    `flush_before_note`: all events are acknowledged before the time goes to a controller; Pravega does not flush.
+    `automatically_note_time`: the writer itself notes its clock every `automatic_note_period_ms`, and the application
+    may not (PDP-33, "Config Changes").
     `clock`: its clock, which may be ahead, behind or drift. `starts_ms`: when it begins.
     `batch_ms`: how often it sends a batch. `event_bytes`: the length of an event, besides an 8-byte header.
     `stream`: the stream that it writes to; None: the only one.
@@ -209,9 +192,7 @@ class EventWriter(WriterPart):
     _: KW_ONLY
     note_every_ms: Period | None = 1_000
     flush_before_note: Flag = False
-    """All events given to the writer are acknowledged before its time goes to a controller; Pravega does not flush."""
     automatic_note_period_ms: Period = 5_000
-    """How often the writer itself notes its clock, with `automatically_note_time` (PDP-33, "Config Changes")."""
     processes: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
 
 
@@ -249,8 +230,10 @@ class ReaderGroup:
     `time_windows`: whether its readers read the watermarks. `tracker_ms`: how long they work on one position.
     `read_latency_ms`: one-way delay of reading events and marks; None: that of the scenario's `network`.
     `state_latency_ms`: one-way delay to the shared state; None: that of the scenario's network.
-    `rebalance`: by what segments are shared out. `rebalance_slack_bytes` and `rebalance_slack_ms`: what is ignored.
-    `starting_time`: it begins at the stream cut of a time. `starting_checkpoint`: where another group was.
+    `rebalance`: by what segments are shared out; differences up to `rebalance_slack_bytes`, or `rebalance_slack_ms`,
+    are ignored.
+    `starting_time`: it begins at the cut that the watermark index has for a time, or else at the head (PDP-33, "Future
+    Possibilities"); `starting_checkpoint`: where another group was. Either way it goes on from there in the marks, too.
     `stream`: the stream that it reads; None: the only one. `streams`: all of them, if it reads several.
     """
 
@@ -271,11 +254,7 @@ class ReaderGroup:
     stops the reader. None: the delay and loss of the scenario's `network`; without these, reading takes no time and no
     messages."""
     read_every_ms: Period = 100
-    """How often a reader reads events, by the rule `publish_timer="pravega"` or, with a map of times,
-    `enters_time="on_passing"`; by others it reads when it publishes."""
     group_refresh_ms: Period = 3_000
-    """How often a reader polls the shared state by the rule `publish_timer="pravega"`; by the other one it does so when
-    it publishes."""
     state_latency_ms: Ms | None = 0
     """One-way delay to the shared state; None: the delay of the scenario's network. Readers change the state by
     compare-and-set: with a delay, a reader may find that it has changed, and tries again."""
@@ -284,14 +263,9 @@ class ReaderGroup:
     changed; `bytes` sums the unread bytes; `time` sums how far segments are behind the last watermark (PDP-33, "Future
     Possibilities")."""
     rebalance_slack_bytes: Offset = 100_000
-    """With `rebalance="bytes"`, differences up to this are ignored."""
     rebalance_slack_ms: Ms = 5_000
-    """With `rebalance="time"`, differences up to this are ignored."""
     starting_time: Time | None = None
-    """It begins at the stream cut that the watermark index has for this time, or at the head if there is none (PDP-33,
-    "Future Possibilities"). Its readers continue in the marks segment from there."""
     starting_checkpoint: Name | None = None
-    """It begins where another group was at a checkpoint or stream cut of this name, in the marks segment as well."""
     stream: StreamName | None = None
     streams: Annotated[tuple[StreamName, ...], EACH_ONCE] = ()
     """All streams of a group that reads several: it has one state and one set of readers, and a time window for each
@@ -337,13 +311,9 @@ class Controllers:
     buckets: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
     period_ms: Period = 10_000
     start_delay_ms: Ms | None = None
-    """When a stream's first cycle runs, after the stream came to its owner; None: one period, Pravega's intentional
-    delay."""
     period_jitter_ms: Ms = 0
     session_timeout_ms: Period = 10_000
     redistribute_every_ms: Ms = 10_000
-    """How often the distributor spreads the buckets at most, when a controller joins or goes. By the rule
-    `distribution="contest"` nobody spreads them."""
     contact: Literal["round_robin", "random", "sticky"] = "round_robin"
     """Which controller a writer calls next: all in turn, any one, or the previous one (`sticky`) until it fails. A
     controller fails if it has left, refuses, or cannot reach its store; then the writer draws another one. PDP-33 wants

@@ -31,7 +31,6 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.wire import Leave, Lengths, Note
-from wmlab.streams.scenario.by_rules import configuration
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.coordinator import Coordinator
@@ -270,8 +269,7 @@ class Controller(Node):
 
     def _cycles(self, stream: str, entry: int) -> Steps[None]:
         """Run the cycles of a stream, as long as it is in one of the buckets."""
-        part = self.metadata.streams[stream].part
-        wait_ms = configuration(part, self._part, self.world.rules).delay_ms
+        wait_ms = self.metadata.streams[stream].cycles.delay_ms
         last_cycle: JournalRow = {}
         # With the fault, the entry goes back into the queue before the news that the stream has left arrives.
         while self._is_current(stream, entry) or self.world.rules.double_work_entry:
@@ -365,7 +363,7 @@ class _Cycle:
             history=history,
             noted_ms=self.marks.noted_ms,
         )
-        self.memory.state, effects = cycle.step(self.memory.state, observation, stream.cycle_rules)
+        self.memory.state, effects = cycle.step(self.memory.state, observation, stream.cycles)
         decision = next(effect for effect in effects if isinstance(effect, cycle.Decision))
         for effect in effects:
             match effect:
@@ -416,7 +414,7 @@ class _Cycle:
             lambda: self.controller.metadata.remove(stream.name, effect.writer, effect.mark),
         )
         done = cycle.RemovalDone(effect.writer, outcome is NoteOutcome.OK)
-        self.memory.state, _ = cycle.step(self.memory.state, done, stream.cycle_rules)
+        self.memory.state, _ = cycle.step(self.memory.state, done, stream.cycles)
         if done.removed:
             self.removed.append(effect.writer)
 
@@ -441,7 +439,7 @@ class _Cycle:
 
     def _behind_since_ms(self, writers: Iterable[str]) -> dict[str, int]:
         """From when the timeout of each of these writers counts; the memory has it on the controller's own clock."""
-        now_ms, rules = self.controller.world.now_ms, self.stream.cycle_rules
+        now_ms, rules = self.controller.world.now_ms, self.stream.cycles
         ahead_ms = self.controller.clock.read(now_ms) - now_ms
         since_ms = partial(
             cycle.inactive_since,
@@ -461,7 +459,7 @@ class _Cycle:
             removed=self.removed,
             participating=list(decision.participating),
             lagging=list(decision.lagging),
-            timeout_ms=self.stream.cycle_rules.timeout_ms,
+            timeout_ms=self.stream.cycles.timeout_ms,
             behind_since_ms=self._behind_since_ms(decision.lagging),
             **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "cause", "reason")},
         )

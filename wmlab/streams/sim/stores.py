@@ -26,7 +26,7 @@ from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Waterm
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, Versioned, WriterMark
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import Note
-from wmlab.streams.scenario.by_rules import created_history, cycle_rules
+from wmlab.streams.scenario.by_rules import configuration, created_history
 from wmlab.streams.scenario.parts import METADATA_STORE, Stream
 from wmlab.streams.sim.coordinator import BucketOwner
 from wmlab.streams.sim.network import Message
@@ -96,7 +96,7 @@ class StreamWorld:
         taken = world.take_events and partial(world.take_events, self.title)
         self.journal = world.journals[part.name] = Journal(common={"stream": self.title}, take_events=taken)
         self.store: dict[int, StoredSegment] = {}
-        self.cycle_rules = cycle_rules(part, world.rules)
+        self.cycles = configuration(part, world.scenario.controllers, world.rules)
         self.history = created_history(part, world.rules, first_number)
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
         self.index: MarksIndex = ()
@@ -311,7 +311,7 @@ class MetadataStore:
         marks, stream = self.marks(note.stream), self.streams[note.stream]
         if marks is None:
             return NO_SUCH_STREAM
-        segments, rule = stream.history.segments, stream.world.rules.note_rule
+        segments, rule = stream.history.segments, stream.cycles.note_rule
         marks.table, outcome = marks.table.note(
             note.writer, note.time, note.position, rule=rule, read=read, segments=segments
         )
