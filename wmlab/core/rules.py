@@ -31,6 +31,7 @@ else:
     Option = Annotated[AnyValue | None, "None stands for the value of the set"]
 
 _METADATA: Final = "option"
+_AS_DESIGNED: Final = object()
 _WIDTH: Final = 112
 
 
@@ -48,6 +49,11 @@ class RuleOption:
     sentence: str
     source: str
 
+    @property
+    def quotation(self) -> str:
+        """The sentence of the document, and where it stands."""
+        return f"“{self.sentence}” ({self.source})"
+
 
 def option(
     meaning: str,
@@ -57,18 +63,14 @@ def option(
     sound: Any,
     sentence: str,
     source: str,
-    diagram: Any = None,
+    diagram: Any = _AS_DESIGNED,
 ) -> Any:
     """The field of an option that is about these parts.
 
     `diagram` is for rules that have such a set: as the design, unless it says otherwise.
     """
-    values = {
-        "design": design,
-        "implementation": implementation,
-        "sound": sound,
-        "diagram": design if diagram is None else diagram,
-    }
+    values = {"design": design, "implementation": implementation, "sound": sound}
+    values["diagram"] = design if diagram is _AS_DESIGNED else diagram
     made = RuleOption(meaning=meaning, parts=parts, values=values, sentence=sentence, source=source)
     return dataclasses.field(default=None, kw_only=True, metadata={_METADATA: made})
 
@@ -88,17 +90,13 @@ class RuleSet:
     def __init_subclass__(cls, *, users_call_it: str = "") -> None:
         cls.users_call_it = users_call_it or cls.users_call_it
         cls.sets = get_args(get_type_hints(cls)["base"])
-        own = {
-            name: field.metadata[_METADATA]
-            for name, field in vars(cls).items()
-            if isinstance(field, dataclasses.Field) and _METADATA in field.metadata
-        }
+        fields = {name: field for name, field in vars(cls).items() if isinstance(field, dataclasses.Field)}
+        own = {name: field.metadata[_METADATA] for name, field in fields.items() if _METADATA in field.metadata}
         cls.decided = {**cls.decided, **own}
         RULES_OF.setdefault(model_of(cls), cls)
         meanings = (f"`{name}`: {said.meaning}" for name, said in own.items())
-        cls.__doc__ = "\n".join(
-            [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, _WIDTH) for text in meanings)]
-        )
+        texts = [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, _WIDTH) for text in meanings)]
+        cls.__doc__ = "\n".join(texts)
 
     @classmethod
     def table(cls) -> pa.Table:
@@ -106,23 +104,24 @@ class RuleSet:
 
         Values are as in Python code. The table of `docs/design.md` is made from it.
         """
-        return pa.Table.from_pylist(
-            [
-                {"option": name, "part": ", ".join(said.parts)}
-                | {rules: repr(said.values[rules]) for rules in cls.sets}
-                | {"meaning": said.meaning, "sentence": said.sentence, "source": said.source}
-                for name, said in cls.decided.items()
-            ]
-        )
+        rows = [
+            {"option": name, "part": ", ".join(said.parts)}
+            | {rules: repr(said.values[rules]) for rules in cls.sets}
+            | {"meaning": said.meaning, "sentence": said.sentence, "source": said.source}
+            for name, said in cls.decided.items()
+        ]
+        return pa.Table.from_pylist(rows)
 
     @property
     def in_effect(self) -> Self:
         """The same rules, with each option that is unset as the set has it."""
+        unset = {name: said for name, said in self.decided.items() if getattr(self, name) is None}
+        if not unset:
+            return self
         # What the sets have is valid (a test says so); to validate it again would cost as much as the scenario.
         filled = copy.copy(self)
-        for name, said in self.decided.items():
-            if getattr(self, name) is None:
-                object.__setattr__(filled, name, said.values[self.base])
+        for name, said in unset.items():
+            object.__setattr__(filled, name, said.values[self.base])
         return filled
 
     @property
@@ -138,13 +137,14 @@ class RuleSet:
             return offered
         if offered in cls.sets:
             return cls(offered)  # type: ignore[call-arg]
-        raise ValueError(f"give one of {', '.join(map(repr, cls.sets))}, or {cls.users_call_it}(...) with options")
+        names = ", ".join(map(repr, cls.sets))
+        raise ValueError(f"give one of {names}, or {cls.users_call_it}(...) with the options to set")
 
 
 def or_name(made: type[RuleSet]) -> Any:
     """The type of a field of a scenario that takes rules, or the name of a set of them."""
-    shown = PlainType(f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]")
-    return Annotated[made, BeforeValidator(made.named), shown]
+    shown = f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]"
+    return Annotated[made, BeforeValidator(made.named), PlainType(shown)]
 
 
 class RuledScenario(ScenarioFile):
@@ -167,8 +167,11 @@ class RuledScenario(ScenarioFile):
     @property
     def resolved(self) -> Self:
         """The scenario that runs: the same one, with its rules in effect."""
+        rules = self.rules.in_effect
+        if rules is self.rules:
+            return self
         filled = copy.copy(self)
-        object.__setattr__(filled, "rules", self.rules.in_effect)
+        object.__setattr__(filled, "rules", rules)
         return filled
 
     @property
@@ -186,16 +189,17 @@ class RuledScenario(ScenarioFile):
         parts = {base.__name__ for part in _parts_in(self) for base in part.__mro__}
         for name, said in self.rule_set.decided.items():
             before, after = said.values[self.rules.base], said.values[to_rules]
+            if before == after:
+                continue
             is_left = getattr(self.rules, name) is None and not parts.isdisjoint(said.parts)
-            if before != after:
-                yield OptionChange(
-                    option=name,
-                    part=", ".join(said.parts),
-                    before=before,
-                    after=after,
-                    sentence=f"“{said.sentence}” ({said.source})",
-                    make=functools.partial(self.with_rules, **{name: after}) if is_left else None,
-                )
+            yield OptionChange(
+                option=name,
+                part=", ".join(said.parts),
+                before=before,
+                after=after,
+                sentence=said.quotation,
+                make=functools.partial(self.with_rules, **{name: after}) if is_left else None,
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as dicts, lists and scalars; defaults are left out, a Python function is its name."""
