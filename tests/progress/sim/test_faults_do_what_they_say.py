@@ -250,6 +250,7 @@ def test_by_the_design_a_source_writes_as_many_tuples_to_a_buffer_as_possible() 
     """ "Watermarking and Progress", ChunkNumber."""
     sparse = query(source("a", rate_per_s=2, buffer_records=5), window=None)
     for rules, full in (("design", True), ("implementation", False), ("sound", False)):
+        assert Rules(rules).options["sends"] == ("when full" if full else "every second")
         sent = rows(run(queries=[sparse], rules=rules), "buffers", operator="scan")
         assert ({row["records"] for row in sent[:-1]} == {5}) is full, rules
 
