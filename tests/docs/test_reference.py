@@ -104,7 +104,7 @@ def test_the_meaning_of_a_field_is_the_sentence_that_begins_with_it() -> None:
         "`a` is what counts;",
         "`b`: y.",
     )
-    assert api_pages.meaning_of(wmlab.Stream, "forgets").startswith("`forgets`: of the writers")
+    assert api_pages.meaning_of(wmlab.Rules, "forgets").startswith("`forgets`: which writers are dropped")
     assert api_pages.meaning_of(wmlab.TransactionalWriter, "keys") == api_pages.meaning_of(wmlab.EventWriter, "keys")
 
 

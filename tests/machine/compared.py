@@ -30,7 +30,6 @@ from wmlab.streams.bounds.groups import bounds_of_group
 from wmlab.streams.bounds.log_by_segment import ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.by_rules import compares_position
 from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
@@ -61,7 +60,7 @@ def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | 
     part = None if whole is None else next((part for part in whole.groups if part.name == group), None)
     if whole is None or part is None:
         return _NO_SCENARIO
-    if not compares_position(part, whole.rules):
+    if whole.rules.read_side == "document" or not part.time_windows:
         return next(_of_map(whole, part), None)
     return next(chain(_of_options(whole, part), _of_script(whole, stream, group)), None)
 

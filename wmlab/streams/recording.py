@@ -23,7 +23,7 @@ from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
 from wmlab.streams.run_measures import late_in, measures
-from wmlab.streams.scenario.by_rules import configuration
+from wmlab.streams.scenario.rules import configuration
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.run import simulate
 from wmlab.streams.tables import TABLES
@@ -61,7 +61,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
             return ""
         start_ms, end_ms = span_ms
         first_ms = min(self.table("writer_marks")["received_ms"].to_pylist(), default=start_ms)
-        rules, controllers = written.resolved.rules, written.controllers
+        controllers, rules = written.controllers, written.resolved.rules
         cycle_ms = first_ms + min(configuration(part, controllers, rules).delay_ms for part in written.all_streams)
         if cycle_ms < end_ms:
             return ""

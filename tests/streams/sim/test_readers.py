@@ -10,10 +10,9 @@ from wmlab.core.simulation import Uniform
 from wmlab.core.values import Problems
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.by_rules import enters_on_passing
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.streams.scenario.rules import Rules
+from wmlab.streams.scenario.rules import Rules, enters_on_passing
 
 # R1
 

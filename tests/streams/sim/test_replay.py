@@ -14,9 +14,8 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.replay import Received, advance, begin
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.by_rules import configuration
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
-from wmlab.streams.scenario.rules import Rules
+from wmlab.streams.scenario.rules import Rules, configuration
 
 JUDGED = ("success", "invalid time", "invalid position")
 

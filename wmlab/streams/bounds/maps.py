@@ -51,16 +51,15 @@ def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
 
     Without a scenario those are the groups with a bound in `group_updates`.
     """
-    # An executor does without these.
-    from wmlab.streams.scenario.by_rules import compares_position
-    from wmlab.streams.scenario.scenario import StreamScenario
+    from wmlab.streams.scenario.scenario import StreamScenario  # which an executor does without
 
     scenario = recording.scenario_as(StreamScenario)
     updates = recording.table("group_updates")
     if scenario is None:
         return _groups_of(updates.filter(pc.or_(pc.is_valid(updates["lower"]), pc.is_valid(updates["upper"]))))
-    rules = scenario.resolved.rules
-    sharing = {part.name for part in scenario.groups if not compares_position(part, rules)}
+    # Who looks at no marks sees the window of the map as well, which is empty then.
+    has_map = scenario.resolved.rules.read_side == "document"
+    sharing = {part.name for part in scenario.groups if has_map or not part.time_windows}
     groups = {*_groups_of(updates), *_groups_of(recording.table("windows"))}
     return sorted((stream, group) for stream, group in groups if group in sharing)
 

@@ -94,7 +94,8 @@ def in_memory(recording: Recording, *only: str, late_of: LateOf | None = None) -
     stream. Raises `ModelError` for an unknown name.
     """
     chosen = chosen_of(INVARIANTS, BY_NAME, only)
-    streams, late = _streams_of(recording), dict[str, Late]()
+    streams: list[str] = recording.table("segments")["stream"].unique().to_pylist()
+    late = dict[str, Late]()
 
     def tables() -> Iterator[tuple[str, dict[str, pa.Table]]]:
         for stream, of_stream in _tables(recording, streams, chosen):
@@ -149,8 +150,3 @@ def _tables(
         tables = with_reduced_events(tables, events, at_bound="I15" in chosen)
     for stream in streams:
         yield stream, of_one_stream(tables, stream)
-
-
-def _streams_of(recording: Recording) -> list[str]:
-    names: list[str] = recording.table("segments")["stream"].unique().to_pylist()
-    return names

@@ -14,7 +14,6 @@ from wmlab.core.words import exactly
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.by_rules import created_history, enters_on_passing
 from wmlab.streams.scenario.fields import AT_THE_START, ScenarioFields, processes_of
 from wmlab.streams.scenario.noting import EarliestOpen
 from wmlab.streams.scenario.parts import (
@@ -27,6 +26,7 @@ from wmlab.streams.scenario.parts import (
     WriterPart,
     controller_name,
 )
+from wmlab.streams.scenario.rules import created_history, enters_on_passing
 
 _ON_TRANSACTIONS = (
     script.AbortTransaction,
@@ -135,9 +135,8 @@ def _rule_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     By the design all groups enter times. Other sets of rules, and options that are set, are there to compare with.
     """
     rules, groups = scenario.rules, scenario.groups
-    in_effect = rules.in_effect
-    has_map = any(enters_on_passing(group, in_effect) for group in groups)
-    if rules.base != "design" and in_effect.enters_time == "on_passing" and groups and not has_map:
+    has_map = any(enters_on_passing(group, rules.in_effect) for group in groups)
+    if rules.base != "design" and rules.in_effect.enters_time == "on_passing" and groups and not has_map:
         message = "needs read_side='document', and a group with time_windows, or there is no map of times"
         yield Problem(("rules", "enters_time"), f"{message} (got 'on_passing')")
     placed = [
@@ -463,7 +462,11 @@ def overlaps(scenario: ScenarioFields) -> Iterator[Problem]:
     A controller that is named by its role is known only if there is one, and what waits for a point has no moment. A
     crash ends a pause; a stream that is created starts its writers and readers.
     """
-    creations = [(at_ms, index) for at_ms, index, _, action in _steps(scenario) if _creates(action)]
+    creations = [
+        (at_ms, index)
+        for at_ms, index, _, action in _steps(scenario)
+        if action is None or isinstance(action, script.CreateStream)
+    ]
     moments: list[tuple[int, int, script.Action | None]] = [(at_ms, index, None) for at_ms, index in creations]
     moments += [(action.at_ms, index, action) for index, action in enumerate(scenario.script)]
     until_ms: dict[tuple[str, str], tuple[int, int | None]] = {}
@@ -486,10 +489,6 @@ def overlaps(scenario: ScenarioFields) -> Iterator[Problem]:
             until_ms[party, fault.state] = at_ms, None if length_ms is None else at_ms + length_ms
             if fault.state == "down":
                 until_ms.pop((party, "paused"), None)
-
-
-def _creates(action: _OnStream | None) -> bool:
-    return action is None or isinstance(action, script.CreateStream)
 
 
 def _party(scenario: ScenarioFields, action: script.Action) -> str | None:

@@ -75,19 +75,14 @@ class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     """What `StreamScenario` says about its fields, which its checks and the simulator read."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    """The scenario's name, which its recordings and charts show."""
     _: dataclasses.KW_ONLY
     stream: Stream = Stream()
     streams: Annotated[tuple[Stream, ...], Field(max_length=10_000)] = ()
     writers: Annotated[tuple[_Writer, ...], Field(min_length=1, max_length=10_000)]
-    """The writers of all streams, in the order in which tables list them."""
     readers: _Readers = None
-    """The reader groups; None: nobody reads."""
     controllers: Controllers = Controllers()
-    """The controllers that run the watermarking cycles."""
     network: Network = Network()
     script: tuple[Action, ...] = ()
-    """The actions and faults of the run, each with its time from the start."""
     duration_ms: Period
     start_ms: SignedStart = 0
     latency_ms: Ms = 5

@@ -227,14 +227,16 @@ class ReaderGroup:
     `publish_every_ms`: how often a reader publishes its position and reads its time window.
     `read_every_ms`: how often it reads, by the rule `publish_timer="pravega"` or `enters_time="on_passing"`.
     `group_refresh_ms`: how often it polls the shared state, by the rule `publish_timer="pravega"`.
-    `time_windows`: whether its readers read the watermarks. `tracker_ms`: how long they work on one position.
+    `time_windows`: whether its readers read the watermarks.
+    `tracker_ms`: how long a reader works on one position; of those that arrive meanwhile, only the last one is used.
     `read_latency_ms`: one-way delay of reading events and marks; None: that of the scenario's `network`.
-    `state_latency_ms`: one-way delay to the shared state; None: that of the scenario's network.
-    `rebalance`: by what segments are shared out; differences up to `rebalance_slack_bytes`, or `rebalance_slack_ms`,
-    are ignored.
+    `state_latency_ms`: one-way delay to the shared state, which readers change by compare-and-set; None: the network's.
+    `rebalance`: who releases segments for others: by how many they are, by unread `bytes`, or by the `time` that they
+    are behind (PDP-33, "Future Possibilities"). Up to `rebalance_slack_bytes` or `rebalance_slack_ms` nobody does.
     `starting_time`: it begins at the cut that the watermark index has for a time, or else at the head (PDP-33, "Future
     Possibilities"); `starting_checkpoint`: where another group was. Either way it goes on from there in the marks, too.
-    `stream`: the stream that it reads; None: the only one. `streams`: all of them, if it reads several.
+    `stream`: the stream that it reads; None: the only one.
+    `streams`: all of them, if it reads several: it has a window for each, and does not come back to a deleted one.
     """
 
     name: Name = "readers"
@@ -245,8 +247,6 @@ class ReaderGroup:
     starts_ms: Ms = 0
     time_windows: Flag = True
     tracker_ms: Ms = 0
-    """How long a reader works on one position, in the background; of the positions that arrive meanwhile, only the last
-    one is used. By the rule `read_side="document"` a reader compares when it publishes, and that takes no time."""
     read_latency_ms: Ms | None = None
     """One-way delay of reading events and marks from the segment store (PDP-33, "Client Changes": "Each reader needs to
     read from the mark Segment"). At each step, a reader requests the next events of all its segments, and the
@@ -256,21 +256,13 @@ class ReaderGroup:
     read_every_ms: Period = 100
     group_refresh_ms: Period = 3_000
     state_latency_ms: Ms | None = 0
-    """One-way delay to the shared state; None: the delay of the scenario's network. Readers change the state by
-    compare-and-set: with a delay, a reader may find that it has changed, and tries again."""
     rebalance: Literal["segments", "bytes", "time"] = "segments"
-    """Which readers release segments for others with less work. `segments` counts segments, after the members have
-    changed; `bytes` sums the unread bytes; `time` sums how far segments are behind the last watermark (PDP-33, "Future
-    Possibilities")."""
     rebalance_slack_bytes: Offset = 100_000
     rebalance_slack_ms: Ms = 5_000
     starting_time: Time | None = None
     starting_checkpoint: Name | None = None
     stream: StreamName | None = None
     streams: Annotated[tuple[StreamName, ...], EACH_ONCE] = ()
-    """All streams of a group that reads several: it has one state and one set of readers, and a time window for each
-    stream. It does not come back to a stream that is deleted and created again; a group of one stream starts again
-    there."""
 
     def _problems(self) -> Iterator[Problem]:
         if self.streams and self.stream is not None:
@@ -280,8 +272,9 @@ class ReaderGroup:
             yield Problem(("starting_checkpoint",), message)
 
     def reads_over_network(self, network: Network) -> bool:
-        """Whether reading takes time in this network, and messages."""
-        return network.delays_reads if self.read_latency_ms is None else self.read_latency_ms > 0
+        """Whether reading takes time in this network, and messages: a connection has a delay of its own, or losses."""
+        own = network.delay is not None or network.loss > 0
+        return own if self.read_latency_ms is None else self.read_latency_ms > 0
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""
@@ -300,7 +293,9 @@ class Controllers:
     `buckets`: into how many buckets streams are hashed.
     `session_timeout_ms`: when one that sends nothing loses its session and its buckets, even if it does not notice.
     `redistribute_every_ms`: how often buckets are spread again at most, by the rule `distribution="even"`.
-    `contact`: which controller a writer calls next: each in turn, any one, or the same until it fails.
+    `contact`: which controller a writer calls next: all in turn, any one, or the previous one (`sticky`) until it
+    fails: it has left, refuses, or cannot reach its store. Then the writer draws another one. PDP-33 wants no "affinity
+    requirements for writers", so the bounds must not depend on it.
     `clocks`: the clocks by which the first ones measure a writer's silence; the others have an exact clock.
 
     Source: PDP-33, "Distributing Streams Across Controller Instances"; upstream `BucketManager`, `BucketService`.
@@ -315,9 +310,6 @@ class Controllers:
     session_timeout_ms: Period = 10_000
     redistribute_every_ms: Ms = 10_000
     contact: Literal["round_robin", "random", "sticky"] = "round_robin"
-    """Which controller a writer calls next: all in turn, any one, or the previous one (`sticky`) until it fails. A
-    controller fails if it has left, refuses, or cannot reach its store; then the writer draws another one. PDP-33 wants
-    no "affinity requirements for writers", so the bounds must not depend on it."""
     clocks: tuple[Clock, ...] = ()
 
     def _problems(self) -> Iterator[Problem]:

@@ -20,11 +20,10 @@ from wmlab.core.values import (
     value,
 )
 from wmlab.core.words import counted
-from wmlab.streams.scenario.by_rules import step_ms
 from wmlab.streams.scenario.checks import problems_across
 from wmlab.streams.scenario.fields import ScenarioFields
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, TransactionalWriter, WriterPart
-from wmlab.streams.scenario.rules import Rules
+from wmlab.streams.scenario.rules import Rules, step_ms
 from wmlab.streams.scenario.script import Action, Scale, SilenceWriter
 
 NAMESPACES: Final = {
@@ -41,11 +40,13 @@ class StreamScenario(ScenarioFields):
     """One or several streams, their writers and readers, and the faults that happen to them.
 
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own. `name` is
-    the name of the scenario in recordings and tables. `duration_ms` is how long the run lasts, in simulated time.
-    `start_ms` is the clock at the start, zero or, for a real trace, a moment in milliseconds since 1970. All randomness
-    comes from `seed`. `latency_ms` is the one-way delay of every message to or from a writer, unless `network` has
-    another. `rules` is a set of rules, "design", "implementation" or "sound", or `Rules` with other options; `options`
-    shows what is in effect. The same scenario always gives the same recording.
+    the name of the scenario in recordings and tables. `writers` are those of all streams, in the order of the tables;
+    `readers` is a reader group, several, or None: nobody reads. `controllers` run the watermark cycles. `script` has
+    the actions and faults of the run, each with its time from the start. `duration_ms` is how long the run lasts, in
+    simulated time. `start_ms` is the clock at the start, zero or, for a real trace, a moment in milliseconds since
+    1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message to or from a writer,
+    unless `network` has another. `rules` is a set of rules, "design", "implementation" or "sound", or `Rules` with
+    other options; `options` shows what is in effect. The same scenario always gives the same recording.
     """
 
     _namespaces = NAMESPACES

@@ -23,9 +23,8 @@ from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment, segment_name
 from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
-from wmlab.streams.scenario.by_rules import enters_on_passing, step_ms
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
-from wmlab.streams.scenario.rules import Rules
+from wmlab.streams.scenario.rules import Rules, enters_on_passing, step_ms
 from wmlab.streams.sim.group import GroupChange, SharedState
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.stores import StoredSegment, StreamWorld

@@ -26,8 +26,8 @@ from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Waterm
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, Versioned, WriterMark
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import Note
-from wmlab.streams.scenario.by_rules import configuration, created_history
 from wmlab.streams.scenario.parts import METADATA_STORE, Stream
+from wmlab.streams.scenario.rules import configuration, created_history
 from wmlab.streams.sim.coordinator import BucketOwner
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.world import UnavailableError, World

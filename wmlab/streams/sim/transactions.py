@@ -325,10 +325,6 @@ class Transactions:
     def _has_work(self) -> bool:
         return self._batch is not None or self._scale is not None or bool(self._waiting)
 
-    def _has_passed_on(self, controller: Controller) -> bool:
-        """Whether a leader knows that another one commits now; one whose session has ended unnoticed does not."""
-        return self.follows_leader and self.stream.bucket not in controller.buckets
-
     def when_idle(self, change: Callable[[], None], *, drained: bool = False) -> None:
         """Change the stream's segments now, or when the batch in work is committed; `drained`: when nothing waits."""
         self._changes.append((drained, change))
@@ -358,7 +354,8 @@ class Transactions:
     def _run(self, controller: Controller, worker: Session) -> Steps[None]:
         retry_ms = 0
         yield from controller.ready()
-        while not self._has_passed_on(controller):
+        # A leader goes on until it knows that another one commits; one whose session has ended unnoticed does not know.
+        while not (self.follows_leader and self.stream.bucket not in controller.buckets):
             if retry_ms:
                 yield from controller.sleep(retry_ms)
             try:

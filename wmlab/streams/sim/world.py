@@ -21,7 +21,6 @@ from simpy.events import NORMAL, PENDING, URGENT, EventPriority
 from wmlab.core.errors import ModelError
 from wmlab.core.simulation import Journal, Simulation
 from wmlab.streams.model.cycle import unavailable
-from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.network import Message, SimulatedNetwork, Way
 from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Sides, Subject
@@ -69,7 +68,7 @@ class World(Simulation):
     def __init__(self, scenario: StreamScenario, take_events: Callable[[str, Journal], None] | None = None) -> None:
         super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
         self.scenario = scenario = scenario.resolved
-        self.rules: Rules = scenario.rules
+        self.rules = scenario.rules
         self.shared = Journal()
         self.journals: dict[str, Journal] = {}
         self.take_events = take_events
