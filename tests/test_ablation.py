@@ -41,18 +41,18 @@ def test_each_option_is_changed_alone() -> None:
     before = AHEAD.options
     changes = list(AHEAD.option_changes("design"))
     design = AHEAD.replace(rules="design").options
-    assert {change.option for change in changes} == {name for name, value in design.items() if value != before[name]}
+    assert {name for name, _, _ in changes} == {name for name, value in design.items() if value != before[name]}
     parts = {"Stream", "EventWriter", "ReaderGroup", "Controllers"}
-    assert {change.part for change in changes if change.make is not None} == parts
-    for change in changes:
-        if change.part not in parts:
-            assert (change.part, change.make) == ("TransactionalWriter", None)
-        elif change.option == "enters_time":
+    assert {part for _, said, make in changes if make is not None for part in said.parts} == parts
+    for option, said, make in changes:
+        if make is None:
+            assert said.parts == ("TransactionalWriter",)
+        elif option == "enters_time":
             with pytest.raises(ScenarioError, match="there is no map of times"):
-                change.make()
+                make()
         else:
-            other = {name: value for name, value in change.make().options.items() if value != before[name]}
-            assert other == {change.option: change.after}
+            other = {name: value for name, value in make().options.items() if value != before[name]}
+            assert other == {option: said.values["design"]}
 
 
 def test_the_option_that_breaks_a_promise_is_found_with_its_sentence(ablation: Ablation) -> None:
@@ -67,7 +67,7 @@ def test_the_option_that_breaks_a_promise_is_found_with_its_sentence(ablation: A
 
 def test_the_figures_of_a_row_are_those_of_two_runs(ablation: Ablation) -> None:
     timeout = effect_of("timeout_from", ablation)
-    changed = next(c for c in AHEAD.option_changes("design") if c.option == "timeout_from").make
+    changed = next(make for name, _, make in AHEAD.option_changes("design") if name == "timeout_from")
     runs = [AHEAD.record(), changed().record()]
     lags = [run.measures().lag_ms for run in runs]
     lowers = [dict(run.to_pandas("watermarks")[["emitted_ms", "lower"]].itertuples(index=False)) for run in runs]
@@ -140,7 +140,7 @@ def test_the_answer_is_a_table_and_a_page(ablation: Ablation) -> None:
 
 @pytest.mark.parametrize("rules", [("sound", "nothing"), ("diagram", "design"), (3, "design")])
 def test_rules_that_are_none_are_refused(rules: tuple[Any, Any]) -> None:
-    with pytest.raises(ScenarioError, match="are not rules of the scenario"):
+    with pytest.raises(ScenarioError, match="base: input should be 'design'"):
         AHEAD.ablate(*rules)
 
 

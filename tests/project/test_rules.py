@@ -107,7 +107,7 @@ def test_an_option_is_pinned_at_the_value_of_its_set():
     pinned = scenario(rules=wm.Rules("sound", forgets="behind"))
     assert pinned != scenario()
     assert pinned.options == scenario().options
-    unaffected = [change.option for change in pinned.option_changes("design") if change.make is None]
+    unaffected = [name for name, _, make in pinned.option_changes("design") if make is None]
     assert "forgets" in unaffected
 
 
@@ -230,11 +230,11 @@ def test_an_option_is_added_in_one_line_of_one_class():
     assert one.options["wakes"] == "later"
     assert one.resolved.rules.wakes == "later"
     assert one.with_rules("sound").options["wakes"] == "at_once"
-    (change,) = [change for change in one.option_changes("sound") if change.option == "wakes"]
-    assert (change.before, change.after, change.sentence) == ("later", "at_once", "“It wakes.” (Nowhere)")
-    assert change.make().rules == _More("design", forgets="behind", wakes="at_once")
-    (unread,) = [c for c in one.replace(readers=None).option_changes("sound") if c.option == "wakes"]
-    assert unread.make is None
+    ((said, make),) = [(said, make) for name, said, make in one.option_changes("sound") if name == "wakes"]
+    assert (said.values["design"], said.values["sound"]) == ("later", "at_once")
+    assert make().rules == _More("design", forgets="behind", wakes="at_once")
+    (unread,) = [make for name, _, make in one.replace(readers=None).option_changes("sound") if name == "wakes"]
+    assert unread is None
     pinned = one.with_rules(wakes="later")
     assert _Ruled.from_yaml(pinned.to_yaml()) == pinned
     assert "wakes: later" in pinned.to_yaml()

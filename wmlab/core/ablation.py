@@ -20,8 +20,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BoundSteps, RunMeasures
-from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import counted, listed, rounded, shown
+from wmlab.core.words import counted, listed, rounded
 
 _ALL: Final = "all of them"
 _UNKNOWN: Final = "–"
@@ -171,22 +170,22 @@ def ablate(
     that the scenario does not have, `RecordingError` for a stream that is not there.
     """
     for rules in (from_rules, to_rules):
-        _require_rules(scenario, rules)
+        scenario.rule_set(rules)  # refuses what is no set
     base = scenario.with_rules(from_rules)
     reached = _Reached.of(base, stream)
     options, unaffected = list[OptionEffect](), list[str]()
-    for change in base.option_changes(to_rules):
-        if change.make is None:
-            unaffected.append(change.option)
+    for name, said, make in base.option_changes(to_rules):
+        if make is None:
+            unaffected.append(name)
             continue
         effect = OptionEffect(
-            option=change.option,
-            part=change.part,
-            before=repr(change.before),
-            after=repr(change.after),
-            sentence=change.sentence,
+            option=name,
+            part=", ".join(said.parts),
+            before=repr(said.values[from_rules]),
+            after=repr(said.values[to_rules]),
+            sentence=f"“{said.sentence}” ({said.source})",
         )
-        options.append(_with_effect(effect, reached, change.make, stream))
+        options.append(_with_effect(effect, reached, make, stream))
     both = OptionEffect(option=_ALL, part="", before=repr(from_rules), after=repr(to_rules), sentence="")
     return Ablation(
         name=scenario.name,
@@ -218,12 +217,6 @@ class _Reached:
     def of(cls, scenario: Any, stream: str | None) -> _Reached:
         recording = record_quietly(scenario)
         return cls(recording, recording.measures(stream), recording.check().violated)
-
-
-def _require_rules(scenario: ScenarioFile, rules: object) -> None:
-    if rules not in scenario.rule_names():
-        known = listed([repr(name) for name in scenario.rule_names()])
-        raise ScenarioError(f"{shown(rules)} are not rules of {scenario.noun}.", remedy=f"give one of {known}.")
 
 
 def _with_effect(effect: OptionEffect, base: _Reached, make: Callable[[], Any], stream: str | None) -> OptionEffect:

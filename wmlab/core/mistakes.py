@@ -19,8 +19,8 @@ from wmlab.core.errors import ScenarioError, closest, complaint, shown_as_data
 from wmlab.core.words import counted, exactly
 
 _MOST_PARTS: Final = 12
-RULES_OF: Final[dict[str, Any]] = {}
-"""The class of the rules of each model, by its package; each class registers itself."""
+RULE_SETS: Final[list[Any]] = []
+"""The classes of rules; each registers itself."""
 Location = tuple[str | int, ...]
 """The fields and indices that lead to a value."""
 
@@ -119,21 +119,14 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
 
 def _hint_at_rules(name: str, given: object, parts: Iterable[type]) -> str | None:
     """Where an option of the rules belongs that was given to a part; None: it is none, or was given to rules."""
-    for part in parts:
-        rules = RULES_OF.get(model_of(part))
-        if rules is None or issubclass(part, rules):
-            continue
+    models = [part.__module__.split(".")[:2] for part in parts]
+    for rules in [made for made in RULE_SETS if made.__module__.split(".")[:2] in models and made not in parts]:
         if name in rules.formerly:
             return f"no such field; give the scenario {rules.formerly[name]}"
         if name in {field.name for field in dataclasses.fields(rules)} - {"base"}:
             code, file = f"rules={rules.users_call_it}({name}={given!r})", f"{name}: {shown_as_data(given)}"
             return f"is an option of the rules; give the scenario {code}, in a file rules: {{{file}}}"
     return None
-
-
-def model_of(made: type) -> str:
-    """The package of the model that a class belongs to."""
-    return ".".join(made.__module__.split(".")[:2])
 
 
 def _given_at(location: Location, offered: object) -> object:

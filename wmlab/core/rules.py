@@ -12,14 +12,14 @@ import copy
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, get_args, get_type_hints
 
 import pyarrow as pa
 from pydantic import BeforeValidator
 
-from wmlab.core.mistakes import RULES_OF, model_of
+from wmlab.core.mistakes import RULE_SETS
 from wmlab.core.signatures import PlainType
 from wmlab.core.values import AnyValue, arguments, fields_in_use
 
@@ -96,7 +96,7 @@ class RuleSet:
             if isinstance(field, dataclasses.Field) and _METADATA in field.metadata
         }
         cls.decided = {**cls.decided, **own}
-        RULES_OF.setdefault(model_of(cls), cls)
+        RULE_SETS.append(cls)
         meanings = (f"`{name}`: {said.meaning}" for name, said in own.items())
         cls.__doc__ = "\n".join(
             [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, _WIDTH) for text in meanings)]
@@ -158,18 +158,3 @@ else:
         def __class_getitem__(cls, made: type[RuleSet]) -> Any:
             shown = f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]"
             return Annotated[made, BeforeValidator(made.named), PlainType(shown)]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OptionChange:
-    """One option in which two sets of rules differ: the part that it is about, its values, and what the document says.
-
-    `make` makes the scenario with only this option changed; None: the scenario sets it itself, or has no such part.
-    """
-
-    option: str
-    part: str
-    before: object
-    after: object
-    sentence: str
-    make: Callable[[], Any] | None

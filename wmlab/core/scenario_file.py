@@ -23,7 +23,7 @@ from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError, UnknownNameError, closest, unknown_attribute
 from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.mistakes import Location
-from wmlab.core.rules import OptionChange, RuleSet
+from wmlab.core.rules import RuleOption, RuleSet
 from wmlab.core.values import (
     Problems,
     arguments,
@@ -338,27 +338,16 @@ class ScenarioFile:
         """The value in effect of every option of the rules, by name."""
         return self.rules.options  # type: ignore[no-any-return]
 
-    @classmethod
-    def rule_names(cls) -> tuple[str, ...]:
-        """The names of the sets of rules."""
-        return cls.rule_set.sets
+    def option_changes(self, to_rules: str) -> Iterator[tuple[str, RuleOption, Callable[[], Self] | None]]:
+        """Each option that has another value in the set `to_rules`, and what makes the scenario with only that changed.
 
-    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
-        """Each option in which the set of the scenario's rules and another one differ, and that change alone."""
+        It is None if the scenario sets the option itself, or has no part that the option is about.
+        """
         parts = {base.__name__ for part in _parts_in(self) for base in part.__mro__}
         for name, said in self.rule_set.decided.items():
-            before, after = said.values[self.rules.base], said.values[to_rules]
-            if before == after:
-                continue
             is_left = getattr(self.rules, name) is None and not parts.isdisjoint(said.parts)
-            yield OptionChange(
-                option=name,
-                part=", ".join(said.parts),
-                before=before,
-                after=after,
-                sentence=f"“{said.sentence}” ({said.source})",
-                make=functools.partial(self.with_rules, **{name: after}) if is_left else None,
-            )
+            if (after := said.values[to_rules]) != said.values[self.rules.base]:
+                yield name, said, functools.partial(self.with_rules, **{name: after}) if is_left else None
 
     def followed_by_quiet(self, quiet_ms: int) -> Self:
         """The same scenario, extended by `quiet_ms` (ms) in which nothing new is sent."""

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Final, Literal
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
-from wmlab.core.arguments import the_choice
 from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, chart_of, columns
 from wmlab.core.charts.scene import Blocks, Box, Panel, Steps, Value, known_spans, lanes
@@ -137,7 +136,6 @@ def coalesce(
     in: idle(1)    no new output  idle: 1
     in: wm(0, 14)  out: wm(14)    idle: 1
     """
-    the_choice(rules, "rules", ("design", "implementation"), ModelError)
     reader = TextReader(text, ignored=_BLANKS_AND_COMMENTS)
     entries = [_entry(reader)]
     while not reader.at_end:
