@@ -30,7 +30,6 @@ else:
     Option = Annotated[AnyValue | None, "None stands for the value of the set"]
 
 _METADATA: Final = "option"
-_WIDTH: Final = 112
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +98,7 @@ class RuleSet:
         RULE_SETS.append(cls)
         meanings = (f"`{name}`: {said.meaning}" for name, said in own.items())
         cls.__doc__ = "\n".join(
-            [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, _WIDTH) for text in meanings)]
+            [inspect.cleandoc(cls.__doc__ or ""), *(textwrap.fill(text, width=112) for text in meanings)]
         )
 
     @classmethod

@@ -20,11 +20,6 @@ _FORWARDS: Final = "Watermark coalescing forwards it, if all coalesced inputs ar
 _DELAYS: Final = "Processors that delay input items, also delay watermarks by the same amount."
 _KEYED: Final = "Handling of keyed idle messages"
 
-_FORMERLY: Final = {
-    "mode": 'rules="design", rules="implementation" (formerly "hz") or rules="sound"',
-    "deviations": "rules=wm.dataflow.Rules(NAME=True), with the name of each deviation",
-}
-
 
 def _shipped(meaning: str, part: str = "Vertex", *, sentence: str, source: str) -> Any:
     """A deviation of the code that ships."""
@@ -32,7 +27,14 @@ def _shipped(meaning: str, part: str = "Vertex", *, sentence: str, source: str) 
 
 
 @value
-class Rules(RuleSet, users_call_it="wm.dataflow.Rules", formerly=_FORMERLY):
+class Rules(
+    RuleSet,
+    users_call_it="wm.dataflow.Rules",
+    formerly={
+        "mode": 'rules="design", rules="implementation" (formerly "hz") or rules="sound"',
+        "deviations": "rules=wm.dataflow.Rules(NAME=True), with the name of each deviation",
+    },
+):
     """The rules that a dataflow follows: a set of them, and the options that are otherwise.
 
     `base` is the set: `design` follows "Keyed watermark support" and "Stream-to-stream join" as they are written,

@@ -28,7 +28,6 @@ from wmlab.core import traces
 from wmlab.core.answers import Cell, as_lines, html_card
 from wmlab.core.durations import duration_text
 from wmlab.core.estimate import Cost
-from wmlab.core.recording import Recording
 from wmlab.core.rules import OrName
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import (
@@ -47,7 +46,6 @@ from wmlab.core.values import (
     value,
 )
 from wmlab.progress.model.numbers import assign_origins
-from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.model.windows import FiringRules, SlidingWindows, Trigger
 from wmlab.progress.rules import Rules
 
@@ -687,9 +685,3 @@ def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[
             yield Problem(
                 ("script", number, "worker"), f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
             )
-
-
-def tracker_rules_of(recording: Recording) -> ProgressRules | None:
-    """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
-    scenario = recording.scenario_as(ProgressScenario)
-    return None if scenario is None else scenario.rules.trackers

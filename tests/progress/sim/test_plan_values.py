@@ -33,7 +33,6 @@ from wmlab.progress.scenario import (
     Source,
     StallWorker,
     origins_of,
-    tracker_rules_of,
 )
 
 FULL = scenario(
@@ -276,9 +275,6 @@ def test_a_run_follows_the_rules_and_checks_and_answers_know_them() -> None:
     named = plan.replace(rules=Rules("sound", chunk_base=1, complete="balance", local="head", stamped="filter"))
     runs = [plan.record(), named.record()]
     assert runs[0].table("buffers") == runs[1].table("buffers")
-    assert (
-        tracker_rules_of(runs[0])
-        == tracker_rules_of(runs[1])
-        == ProgressRules(chunk_base=1, complete="balance", local="head")
-    )
+    trackers = ProgressRules(chunk_base=1, complete="balance", local="head")
+    assert [run.scenario_as(PlanScenario).rules.trackers for run in runs] == [trackers] * 2
     assert (runs[0].scenario or {})["rules"] == "implementation"
