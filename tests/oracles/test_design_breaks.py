@@ -23,7 +23,7 @@ def broken_by(scenario: Scenario) -> set[str]:
 def test_what_the_design_breaks_is_the_sentence_of_an_option_and_never_a_window_that_goes_back(count: Count) -> None:
     all_broken: set[str] = set()
     for seed in range(RUNS):
-        by_design = drawn_run(seed).replace(rules="design")
+        by_design = drawn_run(seed).with_rules("design")
         broken = broken_by(by_design)
         all_broken |= broken
         if broken:

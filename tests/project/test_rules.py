@@ -186,7 +186,7 @@ def test_a_field_that_only_some_options_use_is_refused_by_the_sound_rules_alone(
         scenario(**fields)
     (problem,) = refused.value.problems
     assert problem.path == where
-    assert "has no effect by the sound rules; give the scenario rules=wm.Rules(" in problem.message
+    assert "has no effect by the sound rules; leave it out, or give the scenario rules=wm.Rules(" in problem.message
     made = scenario(**fields, rules=wm.Rules(**rules))
     assert made.with_rules("design").with_rules("implementation").with_rules("sound") == made
     scenario(**fields, rules="design")

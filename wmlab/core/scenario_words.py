@@ -155,15 +155,13 @@ def fault_in_words(fault: Any, vocabulary: Vocabulary) -> str:
     others = [
         f"{field_in_words(entry.name)} {value_in_words(entry.name, getattr(fault, entry.name), vocabulary)}"
         for entry in dataclasses.fields(fault)
-        if entry.name not in {*_SUBJECTS, "kind", "at_ms"} and not _is_left_out(entry, getattr(fault, entry.name))
+        if entry.name not in {*_SUBJECTS, "kind", "at_ms"}
+        and getattr(fault, entry.name) is not None
+        and not is_default(entry, getattr(fault, entry.name))
     ]
     at = f"at {duration_in_words(fault.at_ms)}" if hasattr(fault, "at_ms") else ""
     start = " ".join(filter(None, (field_in_words(fault.kind), " and ".join(filter(None, subjects)), at)))
     return ", ".join([start, *others])
-
-
-def _is_left_out(entry: Any, content: Any) -> bool:
-    return content is None or is_default(entry, content)
 
 
 def _phrase(label: str, values: Sequence[str], index: int) -> str:

@@ -148,9 +148,9 @@ def _rule_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         for name, offered in arguments(part):
             needs = [*_NEEDED_BY.get(name, {}).items()]
             if needs and all(getattr(rules, option) is None for option, _ in needs):
-                written = "rules=wm.Rules({}={!r})".format(*needs[0])
-                message = f"has no effect by the sound rules; give the scenario {written} (got {offered!r})"
-                yield Problem((*where, name), message)
+                rules_of_use = "rules=wm.Rules({}={!r})".format(*needs[0])
+                message = f"has no effect by the sound rules; leave it out, or give the scenario {rules_of_use}"
+                yield Problem((*where, name), f"{message} (got {offered!r})")
 
 
 def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:
