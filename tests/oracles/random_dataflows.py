@@ -62,7 +62,7 @@ def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     condition = f"left.user == right.user and left.t - {below} <= right.t and right.t <= left.t + {above}"
     vertices = (left, right, flow.Join("both", condition), window, flow.Sink("out"))
     edges: Any = ["a -> both -> count -> out", "b -> both"]
-    return dataflow.replace(vertices=vertices, edges=edges)
+    return dataflow.replace(vertices=vertices, edges=edges, rules=flow.Rules(emit="state"))
 
 
 def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:

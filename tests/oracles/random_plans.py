@@ -91,7 +91,7 @@ def _query(name: str, names: list[str], draw: Random) -> wm.progress.Query:
         [window, plan.Emit(), plan.Aggregate(1_000)],
     ]
     if len(sources) > 1:
-        join = plan.Join(draw.choice([200, 400]))
+        join = plan.Join(draw.choice([200, 400]), slide_ms=draw.choice([None, 100]))
         chains += [[join], [join, plan.Emit(), plan.Aggregate(800)]]
     return plan.Query(name, sources=sources, operators=draw.choice(chains))
 

@@ -153,7 +153,8 @@ def test_of_a_window_that_sends_bounds_only_no_other_watermarks_are_due() -> Non
     window = flow.Window("w", 100, column="t", aggregates={"n": "count()"})
     vertices = [source("a", range(3, 500, 20)), window, flow.Sink("out")]
     again = {"guarantee": "exactly_once", "snapshot_every_ms": 90, "faults": [flow.Restart(350)]}
-    run = flow.Dataflow("bounds", vertices=vertices, edges=["a -> w -> out"], **again).record()
+    rules = flow.Rules(bounds_only=True)
+    run = flow.Dataflow("bounds", vertices=vertices, edges=["a -> w -> out"], rules=rules, **again).record()
     as_they_come = altered(run, {"vertices": [row | {"grid": None} for row in rows_of(run)["vertices"]]})
     for recording, expected in ((run, "ok"), (as_they_come, "violated")):
         verdicts = check(recording, "K6", "K15")
