@@ -22,7 +22,7 @@ def files(*folders: str) -> list[str]:
 
 
 def recording(name: str, **changed: Mapping[str, Any]) -> wm.trace.Recording:
-    """The recording of a file, with fields of its parts changed: `stream={"bug_6510": False}`."""
+    """The recording of a file, with fields of its parts or rules changed: `rules={"bug_6510": False}`."""
     return _recorded(name, tuple((part, tuple(fields.items())) for part, fields in changed.items()))
 
 

@@ -131,7 +131,8 @@ def test_a_deviation_is_found_and_sound_rules_break_nothing(
     name: str, deviation: str, invariant: str, quiet_ms: int
 ) -> None:
     dataflow = load_scenario(scenario_files.FOLDER / "flows" / f"{name}.yaml")
-    configurations = {"sound": {"mode": "sound"}, "deviation": {"deviations": [deviation]}}
+    rules = wm.dataflow.Rules(**{deviation: True})
+    configurations = {"sound": {"rules": "sound"}, "deviation": {"rules": rules}}
     found = wm.hunt(
         dataflow,
         invariants=[invariant],
@@ -141,7 +142,7 @@ def test_a_deviation_is_found_and_sound_rules_break_nothing(
     )
     (violation,) = found
     assert violation.configuration == "deviation"
-    assert violation.scenario.deviations == (deviation,)
+    assert violation.scenario.rules == rules
     assert violation.minimal
 
 
@@ -281,8 +282,8 @@ def test_pravega_4291_breaks_no_invariant_and_is_found_by_one_of_your_own() -> N
     """A bound of 0 is true, and what waits comes on after a timeout; that it comes often is nobody's promise."""
     scenario = load_scenario(scenario_files.FOLDER / "reports" / "pravega_4291.yaml")
     configurations = {
-        "arrives as 0": {"stream": scenario.stream},
-        "no mark": {"stream": replace(scenario.stream, commit_without_time="no_mark")},
+        "arrives as 0": {"rules": scenario.rules},
+        "no mark": {"rules": wm.Rules(commit_without_time="no_mark")},
     }
     assert not wm.hunt(scenario, configurations=configurations, quiet_ms=5_000, shrink=False).violations
 

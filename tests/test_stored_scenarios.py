@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,13 +28,13 @@ def parts_of(entry: Any) -> Iterator[Any]:
                 yield from parts_of(getattr(entry, field.name))
 
 
-def options_by_hand(scenario: Any) -> Iterator[tuple[str, str, object, tuple[object, ...]]]:
-    """Of each part, each option: its class, its name, what the part gives, and what the three sets of rules set."""
-    for part in parts_of(scenario):
-        # Of several classes of the table that a part extends, the nearest one has its options.
-        nearest = next((made for made in type(part).__mro__ if made in scenario.rule_table), None)
-        for name, values in scenario.rule_table[nearest].items() if nearest else ():
-            yield nearest.__name__, name, getattr(part, name), values
+def options_by_hand(scenario: Any) -> Iterator[tuple[str, str, object, dict[str, object]]]:
+    """Of each option of a part that there is: one of its parts, its name, what the rules give, what each set has."""
+    made = {base.__name__ for part in parts_of(scenario) for base in type(part).__mro__}
+    for row in scenario.rule_set.table().to_pylist():
+        values = {name: ast.literal_eval(row[name]) for name in scenario.rule_set.sets}
+        for part in made & set(row["part"].split(", ")):
+            yield part, row["option"], getattr(scenario.rules, row["option"]), values
 
 
 def shortened(scenario: Any) -> Any:
@@ -56,15 +56,11 @@ def test_a_stored_scenario_is_read_back_as_it_runs(scenario: Any) -> None:
 
 @pytest.mark.parametrize("scenario", STORED)
 @pytest.mark.parametrize("rules", RULES)
-def test_the_options_of_a_stored_scenario_are_those_of_its_parts(scenario: Any, rules: str) -> None:
-    ruled = scenario.replace(rules=rules)
-    expected = Counter(
-        (name, repr(values[RULES.index(rules)] if given is None else given))
-        for _, name, given, values in options_by_hand(ruled)
-    )
-    found = ruled.options
-    assert Counter((path.rpartition(".")[2], repr(value)) for path, value in found.items()) == expected
-    assert not (getattr(scenario, "streams", ()) and any(path.startswith("stream.") for path in found))
+def test_the_options_of_a_stored_scenario_are_its_own_or_those_of_the_set(scenario: Any, rules: str) -> None:
+    bare, kept = type(scenario.rules)(rules), scenario.with_rules(rules)
+    for _, name, given, values in options_by_hand(scenario):
+        assert bare.options[name] == getattr(bare.in_effect, name) == values[rules]
+        assert kept.options[name] == (values[rules] if given is None else given)
 
 
 @pytest.mark.parametrize("scenario", STORED)
@@ -73,14 +69,11 @@ def test_each_option_of_a_stored_scenario_is_changed_alone(scenario: Any) -> Non
     several = [part.name for part in getattr(base, "streams", ()) or getattr(base, "queries", ())]
     found = base.ablate("sound", "design", stream=several[0] if several else None)
     left_to_rules = {
-        f"{made}.{name}"
-        for made, name, given, values in options_by_hand(base)
-        if given is None and values[RULES.index("design")] != values[RULES.index("sound")]
+        name
+        for _, name, given, values in options_by_hand(base)
+        if given is None and values["design"] != values["sound"]
     }
-    if "DataflowScenario.mode" in left_to_rules:
-        # A mode is some deviations, which are changed one at a time; between these two there is one.
-        left_to_rules = left_to_rules - {"DataflowScenario.mode"} | {"Deviations.highest_held_back"}
     assert {effect.option for effect in found} == left_to_rules
     # To note the time on entering needs a second option, and the document of the design has no map of times for it.
-    assert {effect.option for effect in found if effect.refused} <= {"ReaderGroup.enters_time"}
+    assert {effect.option for effect in found if effect.refused} <= {"enters_time"}
     assert found.together.refused is None

@@ -74,8 +74,9 @@ spark = wm.spark_session()
                 "wm.chart.reader_times",
                 """
 pause = wm.script.PauseReader(at_ms=20_500, reader="readers-1", for_ms=8_000)
-readers = wm.ReaderGroup(readers=2, read_side="document", publish_every_ms=1_000)
-wm.chart.reader_times(scenario.replace(readers=readers, script=[pause]).record())
+readers = wm.ReaderGroup(readers=2, publish_every_ms=1_000)
+shared = scenario.replace(readers=readers, rules=wm.Rules(read_side="document"), script=[pause])
+wm.chart.reader_times(shared.record())
 """,
             ),
             Entry(
@@ -146,14 +147,14 @@ flow = wm.dataflow.Dataflow.load("join_over_join").record()
                 "wm.dataflow.chart.queue_diagram",
                 """
 flow = wm.dataflow.Dataflow.load("hazelcast_26474")
-wm.dataflow.chart.queue_diagram(flow.replace(mode="hz").record())
+wm.dataflow.chart.queue_diagram(flow.replace(rules="implementation").record())
 """,
             ),
             Entry(
                 "wm.dataflow.chart.interleavings",
                 """
 inputs = {"fast": [200, 600, 1_000, "idle"], "slow": [100, 500, "idle"]}
-wm.dataflow.chart.interleavings(wm.dataflow.permutations(inputs, deviations=["highest_held_back"]))
+wm.dataflow.chart.interleavings(wm.dataflow.permutations(inputs, rules=wm.dataflow.Rules(highest_held_back=True)))
 """,
             ),
         ),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Stream as Stream,
         TransactionalWriter as TransactionalWriter,
     )
+    from wmlab.streams.scenario.rules import Rules as Rules
 
     engine = engines
     trace = open

@@ -35,12 +35,13 @@ from tests.conformance import (
 )
 from tests.conformance.fields import Fields, UnknownFormatError, expect, known, lookup, undescribed
 from tests.conformance.hazelcast_steps import in_steps
-from wmlab.dataflow.model.processor import Deviations, Mode, deviations
+from wmlab.dataflow.model.processor import Deviations
+from wmlab.dataflow.rules import Rules
 from wmlab.streams.model.cut import CutAlgorithm
 
 Case: TypeAlias = dict[str, Any]
 ALGORITHMS: Final[tuple[CutAlgorithm, ...]] = ("sound", "pravega")
-MODES: Final[Mapping[str, Mode]] = {"design": "sound", "hz": "hz"}
+VARIANTS: Final = {"design": Rules("sound").deviations, "hz": Rules("implementation").deviations}
 """By the words of the vectors: what they call "design" is Hazelcast without its defects."""
 META: Final = {"convention", "ids", "generations", "recommended_rule"}
 UNITS: Final = {"seconds unless ms noted"}
@@ -173,10 +174,10 @@ def variants_of_hazelcast(case: Case) -> list[str]:
 def run_of_hazelcast(case: Case, variant: str) -> None:
     with undescribed(case, str(case.get("id"))) as fields:
         run = lookup("kind", fields.take("kind"), HAZELCAST)
-        if variant not in MODES or not set(fields.take("variants")) <= MODES.keys():
-            raise UnknownFormatError(f"variant {variant!r} of {list(MODES)}")
+        if variant not in VARIANTS or not set(fields.take("variants")) <= VARIANTS.keys():
+            raise UnknownFormatError(f"variant {variant!r} of {list(VARIANTS)}")
         with Fields(fields.take("config"), "config") as config:
-            run(config, fields, deviations(MODES[variant]))
+            run(config, fields, VARIANTS[variant])
 
 
 def has_kinds_and(described: str, content: Any) -> bool:

@@ -13,6 +13,7 @@ PROGRAM = """
 import sys
 from wmlab import *
 from wmlab.streams.scenario.network import *
+from wmlab.streams.scenario.rules import Rules
 writers = [EventWriter(name, rate_per_s=100, delay_mean_ms=80, stream=stream, clock=Clock(drift_ppm=200))
     for name, stream in (("w1", "a"), ("w2", "b"), ("w3", "b"))]
 writers += [EventWriter("w4", rate_per_s=90, processes=3, flush_before_note=True, stream="a"),
@@ -31,7 +32,8 @@ network = Network(delay=LogNormal(20.0, 0.7), inside=Exponential(2.0), loss=0.1,
 streams = [Stream("a", timestamp_aggregation_timeout_ms=2_000), Stream("b", segments=3)]
 Scenario("replay", streams=streams, writers=writers,
     readers=[ReaderGroup("ra", readers=2, rate_per_s=700, stream="a", state_latency_ms=None, publish_every_ms=300),
-        ReaderGroup("rab", readers=3, streams=["a", "b"], rebalance="time", publish_timer="pravega")],
+        ReaderGroup("rab", readers=3, streams=["a", "b"], rebalance="time")],
+    rules=Rules(publish_timer="pravega"),
     controllers=Controllers(4, buckets=9, period_ms=400, period_jitter_ms=50, contact="random",
         session_timeout_ms=1_000, redistribute_every_ms=500),
     network=network, script=actions, duration_ms=12_000, seed=5).record(sys.argv[1], progress=False)

@@ -90,7 +90,7 @@ def test_parts_are_found_by_name_and_what_one_scenario_lacks_is_a_dash() -> None
 
 def test_what_follows_from_the_rules_is_no_difference_of_its_own() -> None:
     assert differing(FIRST_BOUNDS, FIRST_BOUNDS.replace(rules="design")) == (("Rules", ("sound", "design")),)
-    document = FIRST_BOUNDS.replace(stream=replace(FIRST_BOUNDS.stream, cut_algorithm="document"))
+    document = FIRST_BOUNDS.with_rules(cut_algorithm="document")
     assert differing(FIRST_BOUNDS, document) == (("Cut algorithm", ("sound", "document")),)
 
 

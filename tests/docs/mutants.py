@@ -53,6 +53,7 @@ from tests.docs.names import (
 )
 from wmlab.core import scenario_file
 from wmlab.core.invariants import Invariant
+from wmlab.core.rules import RuleSet
 from wmlab.core.simulation import Journal
 from wmlab.core.storage import RecordedTables
 
@@ -194,8 +195,8 @@ def other_values(part: Any, option: str, text: str) -> list[Any]:
     """
     field = next(field for field in dataclasses.fields(part) if field.name == option)
     annotation = get_type_hints(part, include_extras=True)[option]
-    tables = [values for kind in SCENARIOS for base, values in kind.rule_table.items() if issubclass(part, base)]
-    by_rules = next((values[option] for values in tables if option in values), ())
+    said = part.decided.get(option) if issubclass(part, RuleSet) else None
+    by_rules = () if said is None else [said.values[name] for name in ("design", "implementation", "sound")]
     candidates = [*by_rules[::-1]]
     if not by_rules and field.default is not dataclasses.MISSING:
         candidates.append(field.default)

@@ -1,12 +1,10 @@
 """The design keeps the promises of docs/seeds.md: what a row names as an invariant holds under `rules="design"`.
 
-Where a row says that `design` does not keep it, there is a run in which it is broken. And every option in which the
-rules of streams differ has its source next to it.
+Where a row says that `design` does not keep it, there is a run in which it is broken.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
@@ -15,7 +13,6 @@ import pytest
 import wmlab as wm
 from tests.docs.names import INVARIANT, ROOT, in_backticks, rows
 from wmlab.core.invariants import Verdicts
-from wmlab.streams.scenario.scenario import RULE_TABLE
 
 PROMISES = {
     name: row.cells[0]
@@ -80,14 +77,3 @@ def test_every_promise_was_judged(invariant: str) -> None:
 
 def test_what_the_design_does_not_keep_is_said_in_the_row() -> None:
     assert {name for name, promise in PROMISES.items() if "by `design` not" in promise} == set(BROKEN_IN)
-
-
-OPTIONS = [(part, option) for part, options in RULE_TABLE.items() for option in options]
-
-
-@pytest.mark.parametrize(("part", "option"), OPTIONS, ids=str)
-def test_every_option_of_the_rules_has_its_source(part: type, option: str) -> None:
-    """In the docstring of its part, in the words on the option: a section of the document, or what Pravega does."""
-    words = re.search(rf"`{option}(=\w+)?`.*?(?=\n *-? ?`\w+(=\w+)?`:|\n\n|$)", part.__doc__ or "", re.DOTALL)
-    assert words is not None
-    assert re.search(r"PDP-33|Pravega|upstream", words[0]), words[0]

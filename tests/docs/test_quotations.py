@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import wmlab as wm
 from tests.docs import quotations
 from tests.docs.names import ROOT, rows
-from wmlab.dataflow.scenario import rule_sentences as of_dataflows
-from wmlab.progress import PlanScenario
-from wmlab.streams.scenario import rule_sentences as of_streams
 
+RULES = {"rules of streams": wm.Rules, "rules of dataflows": wm.dataflow.Rules, "rules of plans": wm.progress.Rules}
 NO_PAGES = {"CHANGELOG.md", "development.md", "seeds.md"}
 """What has no quotations of the documents, or has them in one column only."""
 OTHER = {
@@ -79,9 +78,10 @@ def texts() -> dict[str, str]:
         **{str(path.relative_to(ROOT)): of_notebook(path) for path in sorted(ROOT.glob("notebooks/*/*.ipynb"))},
         **{str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in pages},
         "requirements": "\n\n".join(requirements),
-        "rules of streams": "\n\n".join(of_streams.RULE_SENTENCES.values()),
-        "rules of dataflows": "\n\n".join(of_dataflows.RULE_SENTENCES.values()),
-        "rules of plans": "\n\n".join(PlanScenario.rule_sentences.values()),
+        **{
+            name: "\n\n".join(f"“{said.sentence}” ({said.source})" for said in made.decided.values())
+            for name, made in RULES.items()
+        },
     }
 
 

@@ -93,8 +93,8 @@ def test_what_classes_have_in_common_is_described_once() -> None:
 def test_a_field_has_its_type_its_default_and_its_meaning() -> None:
     fields = {row[0]: row[1:] for row in _FIELD.findall(TEXTS["EventWriter"])}
     assert fields["note_every_ms"][:2] == ("`int \\| None`", "`1000`")
-    assert fields["note_every_ms"][2].startswith("Every `note_every_ms` the application notes the time")
-    assert fields["rate_per_s"][2].startswith("A synthetic load has `rate_per_s` events a second")
+    assert fields["note_every_ms"][2].startswith("`note_every_ms`: how often the application notes it")
+    assert fields["rate_per_s"][2].startswith("`rate_per_s`: how many events happen each second")
     assert "kind" not in {row[0] for row in _FIELD.findall(TEXTS["Scale"])}
 
 
@@ -104,7 +104,7 @@ def test_the_meaning_of_a_field_is_the_sentence_that_begins_with_it() -> None:
         "`a` is what counts;",
         "`b`: y.",
     )
-    assert api_pages.meaning_of(wmlab.Stream, "forgets").startswith("`forgets`: of the writers")
+    assert api_pages.meaning_of(wmlab.Rules, "forgets").startswith("`forgets`: which writers are dropped")
     assert api_pages.meaning_of(wmlab.TransactionalWriter, "keys") == api_pages.meaning_of(wmlab.EventWriter, "keys")
 
 

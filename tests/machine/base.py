@@ -25,6 +25,7 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario.fields import processes_of
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.scenario.script import Action
 
 AnyWriter = EventWriter | TransactionalWriter
@@ -48,7 +49,7 @@ class Machine(RuleBasedStateMachine):
     """A scenario in the making; what may be added to it is said by the rules that a subclass mixes in."""
 
     faults: ClassVar[Mapping[str, Any]] = {}
-    """Options of the streams that are off by default."""
+    """Options of the rules that are off by default."""
     timeouts_ms: ClassVar[tuple[int, ...]] = (1_200, 600, parts.NEVER_MS)
     timeouts_when_slow_ms: ClassVar[tuple[int, ...]] = (parts.NEVER_MS,)
     shares_times: ClassVar[bool] = False
@@ -64,6 +65,7 @@ class Machine(RuleBasedStateMachine):
         self.streams: list[Stream] = []
         self.histories: dict[str, StreamHistory] = {}
         self.controllers = Controllers()
+        self.follows = Rules()
         self.network = Network()
         self.writers: list[AnyWriter] = []
         self.groups: list[ReaderGroup] = []
@@ -83,7 +85,8 @@ class Machine(RuleBasedStateMachine):
         self.slow = data.draw(st.booleans())
         timeouts = self.timeouts_when_slow_ms if self.slow else self.timeouts_ms
         names = data.draw(st.sampled_from([["orders"], ["orders", "trades"]]))
-        self.streams = [data.draw(parts.streams(*timeouts))(name=name, **self.faults) for name in names]
+        self.streams = [data.draw(parts.streams(*timeouts))(name=name) for name in names]
+        self.follows = data.draw(parts.rules(shares_times=self.shares_times))(**self.faults)
         self.controllers = data.draw(parts.controllers(slow=self.slow))()
         self.network = data.draw(parts.networks(slow=self.slow))()
         self.latency_ms = data.draw(st.sampled_from([5, 0, 30]))
@@ -156,6 +159,7 @@ class Machine(RuleBasedStateMachine):
             readers=self.groups[0] if len(self.groups) == 1 else (tuple(self.groups) or None),
             controllers=self.controllers,
             network=self.network,
+            rules=self.follows,
             script=self.script,
             duration_ms=self.now_ms + self.tail_ms,
             latency_ms=self.latency_ms,

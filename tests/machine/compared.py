@@ -60,7 +60,7 @@ def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | 
     part = None if whole is None else next((part for part in whole.groups if part.name == group), None)
     if whole is None or part is None:
         return _NO_SCENARIO
-    if not part.compares_position:
+    if whole.rules.read_side == "document" or not part.time_windows:
         return next(_of_map(whole, part), None)
     return next(chain(_of_options(whole, part), _of_script(whole, stream, group)), None)
 
@@ -70,7 +70,7 @@ def _of_map(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
         yield from _of_latency(scenario, part)
         options = {"publish_timer": "pravega", "enters_time": "on_passing"}
         between = next(
-            (f"{name} is {option!r}" for name, option in options.items() if getattr(part, name) == option), ""
+            (f"{name} is {option!r}" for name, option in options.items() if getattr(scenario.rules, name) == option), ""
         )
         if between and any(isinstance(act, script.ReleaseSegment) for act in scenario.script):
             yield f"a reader gave a segment back, and may have looked at what it knew then ({between})"

@@ -7,6 +7,7 @@ scenario without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 Options = Mapping[str, Any]
 
@@ -25,27 +27,28 @@ Options = Mapping[str, Any]
 class Hazard(Machine):
     """A machine whose runs may break a promise."""
 
-    sound: ClassVar[Options]
+    sound: ClassVar[Options] = {}
     """What the options that make the hazard are in a sound run."""
 
     @classmethod
     def mended(cls, scenario: Scenario) -> Scenario:
-        """The same scenario on a sound stream."""
-        (stream,) = scenario.all_streams
-        fields = {name: getattr(stream, name) for name in stream.__dataclass_fields__}
-        return scenario.replace(stream=Stream(**(fields | cls.sound)))
+        """The same scenario by sound rules."""
+        return scenario.with_rules(**cls.sound)
 
 
 class PravegaCuts(Hazard):
     """Writers that note partial positions in several epochs, which Pravega's cut cannot put together."""
 
-    faults: ClassVar[Options] = {"cut_algorithm": "pravega", "visit_order": "newest_first"}
-    sound: ClassVar[Options] = {"cut_algorithm": "sound", "visit_order": "as_noted"}
+    faults: ClassVar[Options] = {"cut_algorithm": "pravega"}
+    sound: ClassVar[Options] = {"cut_algorithm": "sound"}
     tail_ms = 700
 
     def furnish(self, data: st.DataObject) -> None:
         """A stream that was merged and split; its writers write nothing and note what the rules say."""
-        self.streams = [Stream("orders", segments=2, timestamp_aggregation_timeout_ms=NEVER_MS, **self.faults)]
+        self.follows = Rules(**self.faults)
+        self.streams = [
+            Stream("orders", segments=2, timestamp_aggregation_timeout_ms=NEVER_MS, visit_order="newest_first")
+        ]
         self.writers = [EventWriter(name, rate_per_s=0, note_every_ms=None) for name in ("w1", "w2", "w3")]
         self.controllers = Controllers(period_ms=100, start_delay_ms=100)
         self.histories = {"orders": StreamHistory.create(2)}
@@ -79,7 +82,8 @@ class EndsThatAreNone(Hazard):
 
     def furnish(self, data: st.DataObject) -> None:
         """Several segments and one quiet writer."""
-        self.streams = [Stream("orders", segments=data.draw(st.integers(2, 4)), **self.faults)]
+        self.follows = Rules(**self.faults)
+        self.streams = [Stream("orders", segments=data.draw(st.integers(2, 4)))]
         self.writers = [EventWriter("w1", rate_per_s=4, note_every_ms=200)]
         self.controllers = Controllers(period_ms=200)
         self.groups = [ReaderGroup("readers1", publish_every_ms=200)]
@@ -95,13 +99,16 @@ class EndsThatAreNone(Hazard):
 class StaleMarks(Hazard):
     """A leader is held up after it has read the marks; who notes meanwhile is left out when nobody is waited for."""
 
-    faults: ClassVar[Options] = {"timestamp_aggregation_timeout_ms": 0}
-    sound: ClassVar[Options] = {"timestamp_aggregation_timeout_ms": NEVER_MS}
     tail_ms = 1_500
+
+    @classmethod
+    def mended(cls, scenario: Scenario) -> Scenario:
+        """The same scenario with a timeout that never comes."""
+        return scenario.replace(stream=replace(scenario.stream, timestamp_aggregation_timeout_ms=NEVER_MS))
 
     def furnish(self, data: st.DataObject) -> None:
         """Writers whose events come out of order, two controllers, and readers that look often."""
-        self.streams = [Stream("orders", **self.faults)]
+        self.streams = [Stream("orders", timestamp_aggregation_timeout_ms=0)]
         delays = st.sampled_from([0, 300])
         self.writers = [
             EventWriter(name, rate_per_s=30, delay_mean_ms=data.draw(delays), note_every_ms=every_ms)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from wmlab.streams.scenario import network, noting
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules
 
 NEVER_MS: Final = 60_000
 """A timeout beyond the end of every run."""
@@ -66,7 +67,6 @@ def event_writers() -> Makers[EventWriter]:
         noting=NOTINGS,
         note_every_ms=[200, 500, None],
         flush_before_note=st.booleans(),
-        probe_on_seal=[True, False],
         processes=[1, 2],
         clock=CLOCKS,
         event_bytes=BYTES,
@@ -76,7 +76,6 @@ def event_writers() -> Makers[EventWriter]:
         rate_per_s=RATES,
         delay_mean_ms=DELAYS,
         automatic_note_period_ms=[300, 700],
-        auto_note_survives_close=st.booleans(),
         clock=CLOCKS,
     )
     return plain | automatic
@@ -102,20 +101,14 @@ def transactional_writers() -> Makers[TransactionalWriter]:
 
 @cache
 def streams(*timeouts_ms: int) -> Makers[Stream]:
-    """Streams with one of these timeouts; the caller gives the faults as options, and these count."""
+    """Streams with one of these timeouts."""
     return built(
         Stream,
         segments=[1, 2, 3, 4],
         timestamp_aggregation_timeout_ms=[*timeouts_ms],
-        timeout_from=["first_behind", "last_note"],
-        forgets=["behind", "all"],
-        cycles=["while_noted", "unconditional"],
         start_delay_ms=[None, 200],
         expected_writers=[1, 1, 1, 3],
-        note_rule=["implementation", "design"],
         acks_carry_offset=[True, False],
-        txn_marks=["per_batch", "per_transaction"],
-        committer=["by_hash", "leader"],
         commit_batch=[100, 1],
     )
 
@@ -131,7 +124,6 @@ def controllers(*, slow: bool) -> Makers[Controllers]:
         start_delay_ms=[None, 0],
         period_jitter_ms=[0, 60],
         session_timeout_ms=[500, 1_500],
-        distribution=["even", "contest"],
         redistribute_every_ms=[100, 700],
         contact=["round_robin", "random", "sticky"],
         clocks=[(), (Clock(skew_ms=900, drift_ppm=30_000),)] if slow else [()],
@@ -155,22 +147,34 @@ def networks(*, slow: bool) -> Makers[Network]:
 
 
 @cache
-def reader_groups(*, shares_times: bool) -> Makers[ReaderGroup]:
-    """A group of readers with either timer and any way to share the work, which may share a map of times."""
-    kind: Callable[..., ReaderGroup] = ReaderGroup
-    time_windows, enters_time = [True, True, True, False], ["at_publish"]
-    if shares_times:
-        kind = partial(ReaderGroup, read_side="document")
-        time_windows, enters_time = [True], ["at_publish", "on_passing"]
+def rules(*, shares_times: bool) -> Makers[Rules]:
+    """Rules with any option that keeps the promises; the caller gives the faults as options, and these count."""
     return built(
-        kind,
+        partial(Rules, read_side="document") if shares_times else Rules,
+        timeout_from=["first_behind", "last_note"],
+        forgets=["behind", "all"],
+        cycles=["while_noted", "unconditional"],
+        note_rule=["implementation", "design"],
+        txn_marks=["per_batch", "per_transaction"],
+        committer=["by_hash", "leader"],
+        probe_on_seal=[True, False],
+        auto_note_survives_close=st.booleans(),
+        enters_time=["at_publish", "on_passing"] if shares_times else ["at_publish"],
+        publish_timer=["fixed", "pravega"],
+        distribution=["even", "contest"],
+    )
+
+
+@cache
+def reader_groups(*, shares_times: bool) -> Makers[ReaderGroup]:
+    """A group of readers with any way to share the work; those that share a map of times all look at the marks."""
+    return built(
+        ReaderGroup,
         readers=[1, 2, 3],
         rate_per_s=[None, 15.0],
         publish_every_ms=[200, 350],
-        time_windows=time_windows,
-        enters_time=enters_time,
+        time_windows=[True] if shares_times else [True, True, True, False],
         tracker_ms=[0, 90],
-        publish_timer=["fixed", "pravega"],
         read_every_ms=[100, 60],
         group_refresh_ms=[300],
         state_latency_ms=[0, 20, None],

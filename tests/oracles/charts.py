@@ -181,7 +181,8 @@ def partly_noted_run(seed: int) -> Scenario:
     ]
     return Scenario(
         f"partly noted {seed}",
-        stream=wm.Stream("orders", segments=2, cut_algorithm=draw.choice(("sound", "document", "pravega"))),
+        stream=wm.Stream("orders", segments=2),
+        rules=wm.Rules(cut_algorithm=draw.choice(("sound", "document", "pravega"))),
         writers=(wm.EventWriter("w1", rate_per_s=20, noting=noting.Never()),),
         readers=wm.ReaderGroup("readers", readers=1),
         controllers=wm.Controllers(period_ms=1_000),

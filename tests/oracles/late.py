@@ -233,7 +233,7 @@ def late_buffers(recording: Any, query: str) -> Late:
         operator = "build" if number == 1 else f"build-{number}"
         arrivals = [row for row in rows if (row["stream"], row["operator"]) == (query, operator)]
         size, slide = windows.size_ms, windows.slide_ms or windows.size_ms
-        exact, given = windows.trigger == "exact", list[tuple[int, int]]()
+        exact, given = scenario.rules.trigger == "exact", list[tuple[int, int]]()
         for row in sorted(arrivals, key=lambda row: row["arrival"]):
             ends = [
                 start + size
@@ -264,5 +264,5 @@ def _windows_in(part: Any) -> Iterator[Any]:
     for source in getattr(part, "sources", ()):
         yield from _windows_in(source)
     for operator in getattr(part, "operators", ()):
-        if hasattr(operator, "trigger"):
+        if hasattr(operator, "slide_ms"):
             yield operator

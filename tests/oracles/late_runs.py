@@ -90,7 +90,7 @@ def dataflows(seed: int) -> Any:
         faults=faults,
         guarantee="none" if snapshots is None else draw.choice(["exactly_once", "at_least_once"]),
         snapshot_every_ms=snapshots,
-        mode=draw.choice(["sound", "hz", "design"]),
+        rules=draw.choice(["sound", "implementation", "design"]),
         duration_ms=17_000,
         queue_size=draw.choice([1_024, 4]),
         seed=seed,
@@ -132,7 +132,8 @@ def plans(seed: int) -> Any:
         workers=plan.Workers(draw.choice([1, 4]), service_mean_ms=20),
         script=script,
         duration_ms=6_000,
-        rules=draw.choice(["sound", "sound", "implementation", "diagram"]),
-        local=draw.choice([None, "literal"]),
+        rules=plan.Rules(
+            draw.choice(["sound", "sound", "implementation", "diagram"]), local=draw.choice([None, "literal"])
+        ),
         seed=seed,
     )

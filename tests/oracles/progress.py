@@ -169,7 +169,7 @@ class PlanOracle:
     @property
     def is_sound(self) -> bool:
         """Whether the operators follow time by the sound rules, which are those of a log without a script."""
-        return (self.scenario.local, self.scenario.complete) == ("running_max", "set")
+        return (self.scenario.rules.local, self.scenario.rules.complete) == ("running_max", "set")
 
     def _as_log(self) -> None:
         """Take as plan and time what the table of buffers tells: no script is there."""
@@ -186,7 +186,7 @@ class PlanOracle:
 
     def _followed(self, operator: str) -> Iterator[dict[str, Local]]:
         """What is known of each origin of an operator before any arrival, and after each."""
-        base, rule = self.scenario.chunk_base, self.scenario.complete
+        base, rule = self.scenario.rules.chunk_base, self.scenario.rules.complete
         sequences: dict[str, dict[int, Arrived]] = defaultdict(lambda: defaultdict(Arrived))
         done: dict[str, set[int]] = defaultdict(set)
         known = {self.plan.names[number]: Local() for number in self.plan.inputs[operator]}
@@ -206,8 +206,8 @@ class PlanOracle:
         prefix = next(number for number in range(1, len(done) + 2) if number not in done) - 1
         inside = [sequences[number].watermark for number in range(1, prefix + 1)]
         following = sequences.get(prefix + 1, Arrived())
-        watermark = (max(inside) if self.scenario.local == "running_max" else inside[-1]) if inside else None
-        if self.scenario.local == "literal" and following.buffers:
+        watermark = (max(inside) if self.scenario.rules.local == "running_max" else inside[-1]) if inside else None
+        if self.scenario.rules.local == "literal" and following.buffers:
             watermark = following.watermark
         behind = sum(len(each.buffers) for number, each in sequences.items() if number > prefix + 1)
         return Local(prefix, watermark, following, behind)
@@ -250,7 +250,7 @@ class PlanOracle:
         return list(found)
 
     def _of_origin(self, operator: str, name: str, local: Local, at_ms: int) -> list[Holding]:
-        sequence, base = local.prefix + 1, self.scenario.chunk_base
+        sequence, base = local.prefix + 1, self.scenario.rules.chunk_base
         chunks = tuple(local.next.missing(base))[:10]
 
         def holding(state: str, since: int | None = None, until: int | None = None, worker: int | None = None) -> Any:
@@ -399,7 +399,7 @@ class PlanOracle:
                 "missing chunks": tuple(_listed(each.chunks) for each in holders),
                 "waiting behind": tuple(each.behind for each in holders),
                 "query": self.query,
-                "rule": self.scenario.complete if any("rule" in each.state for each in holders) else None,
+                "rule": self.scenario.rules.complete if any("rule" in each.state for each in holders) else None,
                 "others": tuple(name for _, name in others),
                 "others at": tuple(mark for mark, _ in others),
             }.items()
@@ -441,7 +441,7 @@ class PlanOracle:
         out: list[tuple[Any, ...]] = []
 
         def is_over(end: int) -> bool:
-            return end <= highest if part.trigger == "exact" else end < highest
+            return end <= highest if self.scenario.rules.trigger == "exact" else end < highest
 
         for row in self.arrivals[operator]:
             for begun, records in zip(row["slices"], row["slice_records"], strict=True):
@@ -517,7 +517,7 @@ class PlanOracle:
             who, why = min(held, key=lambda each: (-held[each], each[1], each[0]))
             facts |= {"longest stop": end - begin, "from": begin, "to": end, "at": mark}
             facts |= {"stop held by": who, "stop cause": why}
-        if self.scenario.complete == "literal" and self.scenario.chunk_base == 0:
+        if self.scenario.rules.complete == "literal" and self.scenario.rules.chunk_base == 0:
             facts["complete when"] = "literal"
         return facts
 

@@ -60,9 +60,9 @@ def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     window = next(vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Window))
     below, above = rng.choice((0, 400, 1_500)), rng.choice((0, 700, 2_000))
     condition = f"left.user == right.user and left.t - {below} <= right.t and right.t <= left.t + {above}"
-    vertices = (left, right, flow.Join("both", condition, emit="state"), window, flow.Sink("out"))
+    vertices = (left, right, flow.Join("both", condition), window, flow.Sink("out"))
     edges: Any = ["a -> both -> count -> out", "b -> both"]
-    return dataflow.replace(vertices=vertices, edges=edges)
+    return dataflow.replace(vertices=vertices, edges=edges, rules=flow.Rules(emit="state"))
 
 
 def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:

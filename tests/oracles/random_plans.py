@@ -45,10 +45,19 @@ def random_plan(seed: int) -> wm.progress.PlanScenario:
         duration_ms=DURATION_MS,
         start_ms=draw.choice([0, 0, INSTANT_MS]),
         flush_at_end=draw.random() < 0.8,
-        rules=draw.choice(["sound", "sound", "design", "implementation", "diagram"]),
-        **draw.choice([{}, {}, {"complete": "count"}, {"complete": "balance", "chunk_base": 1}, {"local": "literal"}]),
+        rules=_rules(draw),
         seed=seed,
     )
+
+
+def _rules(draw: Random) -> wm.progress.Rules:
+    """A set of rules with options of its own, which none of the sets may have."""
+    base = draw.choice(["sound", "sound", "design", "implementation", "diagram"])
+    trackers = draw.choice(
+        [{}, {}, {"complete": "count"}, {"complete": "balance", "chunk_base": 1}, {"local": "literal"}]
+    )
+    carries, sends = draw.choice(["start", "largest"]), draw.choice(["when full", "every second"])
+    return plan.Rules(base, **trackers, carries=carries, sends=sends)
 
 
 def _handed_over() -> wm.progress.PlanScenario:
@@ -60,7 +69,7 @@ def _handed_over() -> wm.progress.PlanScenario:
         "handed over",
         queries=[plan.Query("q", sources=sources, operators=[plan.Aggregate(500)])],
         workers=plan.Workers(1, service_mean_ms=0.0),
-        local="head",
+        rules=plan.Rules(local="head"),
         duration_ms=DURATION_MS,
     )
 
@@ -82,7 +91,7 @@ def _query(name: str, names: list[str], draw: Random) -> wm.progress.Query:
         [window, plan.Emit(), plan.Aggregate(1_000)],
     ]
     if len(sources) > 1:
-        join = plan.Join(draw.choice([200, 400]), carries=draw.choice(["start", "largest"]))
+        join = plan.Join(draw.choice([200, 400]), slide_ms=draw.choice([None, 100]))
         chains += [[join], [join, plan.Emit(), plan.Aggregate(800)]]
     return plan.Query(name, sources=sources, operators=draw.choice(chains))
 
@@ -114,7 +123,7 @@ def _source(name: str, draw: Random) -> wm.progress.Source:
         disorder_ms=draw.choice([0, 0, 600]),
         lag_ms=draw.choice([0, 0, 300]),
         buffer_records=draw.choice([2, 5, 10]),
-        flush_every_ms=draw.choice([250, "when full"]),
+        flush_every_ms=draw.choice([250, None]),
         stamp=draw.choice(["event_time", "event_time", "ingestion_time"]),
         keys=3,
         operators=draw.choice(chains),

@@ -217,7 +217,10 @@ def drawn_run(seed: int) -> Scenario:
         readers=tuple(groups) or None,
         controllers=controllers,
         network=_network(draw),
-        rules=draw.choice(("sound",) * 6 + ("implementation", "design")),
+        rules=wm.Rules(
+            draw.choice(("sound",) * 6 + ("implementation", "design")),
+            publish_timer=draw.choice(("fixed", "fixed", "pravega")),
+        ),
         duration_ms=LENGTH_MS,
         seed=seed,
     )
@@ -314,7 +317,6 @@ def _group(name: str, shape: Mapping[str, Any], starts_ms: int, draw: Random) ->
         readers=draw.choice((1, 2)),
         publish_every_ms=draw.choice((500, 1_000, 3_000)),
         rate_per_s=draw.choice((None, None, 25.0)),
-        publish_timer=draw.choice(("fixed", "fixed", "pravega")),
         starts_ms=starts_ms,
         **shape,
     )

@@ -59,7 +59,7 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
     wrong, moments = [], 0
     for seed in range(RUNS):
         rules = "design" if seed % 3 == 0 else "sound"
-        recording, rng = shaped(seed).replace(rules=rules).record(), Random(seed)
+        recording, rng = shaped(seed).with_rules(rules).record(), Random(seed)
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
             wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]

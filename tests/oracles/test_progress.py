@@ -111,7 +111,7 @@ def over_runs() -> Said:
                 told = sorted(text.split(" (")[0] for text in ([never] if isinstance(never, str) else never))
                 assert told == oracle.never_happened(), (seed, recording.name)
                 if "complete when" in facts:
-                    facts["complete when"] = oracle.scenario.complete
+                    facts["complete when"] = oracle.scenario.rules.complete
                 where = (seed, recording.name, oracle.query, operator)
                 computed = oracle.of_run(operator)
                 assert differences(facts, computed) == {}, where

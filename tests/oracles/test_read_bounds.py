@@ -36,7 +36,7 @@ def test_a_bound_by_design_is_unsafe_where_an_earlier_event_is_still_to_be_read(
 ) -> None:
     judged, unsafe = 0, 0
     for seed in RUNS:
-        run = drawn_run(seed).replace(rules="design").record(progress=False)
+        run = drawn_run(seed).with_rules("design").record(progress=False)
         for reads, rows in rows_by_group(run, spark) if run.counts["positions"] else ():
             said = {(row["version"], row["at_ms"]): not row["safe"] for row in rows}
             expected = {(row["version"], row["at_ms"]): reads.unsafe(row["at_ms"], row["lower"]) for row in rows}

@@ -19,6 +19,7 @@ from wmlab.core.recording import Recording
 from wmlab.progress import DuplicateBuffer, Join, LoseBuffer, PlanScenario, Source
 from wmlab.progress.checks import INVARIANTS, LIVENESS, inputs_of
 from wmlab.progress.model.tracker import ProgressRules
+from wmlab.progress.rules import Rules
 from wmlab.progress.tables import PROGRESS_TABLES
 
 Rows = list[dict[str, Any]]
@@ -56,20 +57,20 @@ def plan(*sources: Source, **fields: Any) -> dict[str, Any]:
     return {"queries": (query(*sources, **fields),)}
 
 
-HEAD = plan(source("a", disorder_ms=900), source("b")) | {"local": "head"}
+HEAD = plan(source("a", disorder_ms=900), source("b")) | {"rules": Rules(local="head")}
 
 
 @pytest.mark.parametrize(
     ("fields", "local", "verdicts"),
     [
         (
-            {"queries": SOUND, "local": "literal"},
+            {"queries": SOUND, "rules": Rules(local="literal")},
             "literal",
             {"N1": "taken to be complete up to", "N3": "^ok$", "N6": "^ok$"},
         ),
         ({"queries": SOUND, "script": (DuplicateBuffer("a", 20, chunk=1),)}, "running_max", {"N10": "has the chunks"}),
         (
-            {"queries": SOUND, "complete": "literal"},
+            {"queries": SOUND, "rules": Rules(complete="literal")},
             "running_max",
             {
                 "N1": "taken to be complete up to",

@@ -18,15 +18,17 @@ RIGHT = plan.Source(
     "source-2",
     times_ms=[300, 1_900, 3_200, 3_300],
     buffer_records=2,
-    flush_every_ms="when full",
     operators=[plan.Scan(), plan.Filter(0.9)],
 )
-THIRD = plan.Source("source-3", times_ms=[900], operators=[plan.Scan(), plan.Projection(1.5), plan.Emit()])
-JOIN = plan.Join(2_000, slide_ms=1_000, carries="largest")
+THIRD = plan.Source(
+    "source-3", times_ms=[900], flush_every_ms=1_000, operators=[plan.Scan(), plan.Projection(1.5), plan.Emit()]
+)
+JOIN = plan.Join(2_000, slide_ms=1_000)
 
 
 def scenario(*queries: plan.Query) -> plan.PlanScenario:
-    return plan.PlanScenario("drawn", queries=queries, duration_ms=5_000, flush_at_end=False, seed=1)
+    rules = plan.Rules(sends="when full", carries="largest")
+    return plan.PlanScenario("drawn", queries=queries, duration_ms=5_000, flush_at_end=False, rules=rules, seed=1)
 
 
 DIAGRAM = scenario(

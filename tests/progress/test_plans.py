@@ -33,6 +33,7 @@ from wmlab.progress import (
 )
 from wmlab.progress.checks import INVARIANTS
 from wmlab.progress.recording import ProgressRecording
+from wmlab.progress.rules import Rules
 
 ROOT = Path(__file__).resolve().parents[2]
 DIAGRAM = ROOT / "data" / "scenarios" / "progress_diagram.yaml"
@@ -137,18 +138,18 @@ LITERAL = "complete when as many buffers have come as the number of the last chu
 
 
 def test_the_literal_rule_is_explained() -> None:
-    run = scenario(complete="literal").record()
+    run = scenario(rules=Rules(complete="literal")).record()
     facts = run.explain(at_ms=5_000).facts
     assert (facts["holder state"], facts["rule"]) == (("not complete by the rule",) * 2, "literal")
-    alone = scenario(queries=[query(source("a"))], complete="literal").record().explain(at_ms=5_000)
+    alone = scenario(queries=[query(source("a"))], rules=Rules(complete="literal")).record().explain(at_ms=5_000)
     assert "sequence 1 of a, which has come and is not complete by the rule 'literal'." in alone.headline
     assert f"By the rule 'literal' a sequence is {LITERAL} (for chunks from 0 that is one" in run.explain().sentence
-    for right in (scenario(complete="literal", chunk_base=1), scenario()):
+    for right in (scenario(rules=Rules(complete="literal", chunk_base=1)), scenario()):
         assert "literal" not in right.record().explain().sentence
 
 
 def test_the_check_says_what_the_literal_rule_does() -> None:
-    (verdict,) = scenario(complete="literal").record().check("N3")
+    (verdict,) = scenario(rules=Rules(complete="literal")).record().check("N3")
     assert verdict.verdict == "violated"
     assert (
         "was complete, but not by the rule; by the rule 'literal' it is complete when as many buffers have come"
@@ -161,18 +162,18 @@ def test_the_check_says_what_the_literal_rule_does() -> None:
 def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name() -> None:
     """Under the design's rules no window fires, since its inputs are single chunks with the number 0."""
     diagram = PlanScenario.load(DIAGRAM)
-    assert diagram.rules == "diagram"
+    assert diagram.rules == Rules("diagram")
     design = diagram.replace(rules="design")
     assert diagram.options == design.options | {"complete": "set"}
-    assert diagram.resolved.rules == "diagram"
-    assert diagram.replace(complete="count").options["complete"] == "count"
+    assert diagram.resolved.rules.base == "diagram"
+    assert diagram.with_rules(complete="count").options["complete"] == "count"
     assert PlanScenario.from_yaml(diagram.to_yaml()) == diagram
     assert [one.record().counts["windows_fired"] for one in (diagram, design)] == [2, 0]
     (literal,) = design.record().check("N3")
     assert (literal.verdict, literal.violations) == ("violated", literal.judged)
     (complete,) = diagram.record().check("N3")
     assert complete.verdict == "ok"
-    with pytest.raises(ScenarioError, match=r"rules: input should be .*'diagram'"):
+    with pytest.raises(ScenarioError, match=r"rules: give one of .*'diagram', or wm\.progress\.Rules\("):
         diagram.replace(rules="drawn")
 
 

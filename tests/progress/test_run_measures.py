@@ -43,7 +43,7 @@ def test_a_lost_buffer_is_the_difference_and_its_effect_is_told() -> None:
 
 
 def test_an_option_left_to_the_rules_is_shown_as_they_set_it() -> None:
-    runs = SCENARIO.record(), SCENARIO.replace(complete="count").record()
+    runs = SCENARIO.record(), SCENARIO.with_rules(complete="count").record()
     assert wm.compare(*runs).differs == (("Complete", ("set", "count")),)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, functions as F
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import dataframe
+from wmlab.progress.rules import Rules
 from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
@@ -36,12 +37,12 @@ RUNS: dict[str, Any] = {
         "script": [DelayBuffer("a", 20, 2_000)],
     },
     "lost": {"script": [LoseBuffer("a", 100)]},
-    "repeated": {"script": [DuplicateBuffer("a", 20, after_ms=50)], "complete": "count", "local": "literal"},
+    "repeated": {"script": [DuplicateBuffer("a", 20, after_ms=50)], "rules": Rules(complete="count", local="literal")},
     "silent": {"script": [SilenceSource("b", at_ms=3_000)]},
     "disordered": {"queries": [query(source("a", disorder_ms=2_500), source("b"))]},
-    "exact": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]},
-    "strict": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="strict"))]},
-    "literal": {"queries": [query(growing("a", 3), source("b"))], "complete": "literal"},
+    "exact": {"queries": [query(window=Aggregate(300, slide_ms=1_000))]},
+    "strict": {"queries": [query(window=Aggregate(300, slide_ms=1_000))], "rules": Rules(trigger="strict")},
+    "literal": {"queries": [query(growing("a", 3), source("b"))], "rules": Rules(complete="literal")},
     "renumbered": {"queries": [query(growing("a", 3), source("b"), operators=[Renumber("r")])]},
     "a join that feeds windows": {
         "queries": [query(source("a"), source("b"), operators=[Join(500), Emit()], window=Aggregate(2_000))],
@@ -49,9 +50,8 @@ RUNS: dict[str, Any] = {
     },
     "short slides": {"queries": [query(window=Aggregate(700, slide_ms=300))]},
     "head": {
-        "queries": [query(source("a", stamped="filter"), source("b"))],
         "script": [EmptyBuffer("a", 40)],
-        "local": "head",
+        "rules": Rules(stamped="filter", local="head"),
     },
 }
 
@@ -69,8 +69,8 @@ def buffers_of(spark, name: str, **where: object) -> DataFrame:
 
 def reached(spark, name: str, **where: object) -> dict[tuple[str, int], tuple[Any, ...]]:
     """What Spark says after each arrival of a run, by the rules of the run."""
-    scenario = world_of(name).scenario
-    answer = progress(buffers_of(spark, name, **where), local=scenario.local, complete=scenario.complete)
+    rules = world_of(name).scenario.rules
+    answer = progress(buffers_of(spark, name, **where), local=rules.local, complete=rules.complete)
     return {
         (row["operator"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS) for row in answer.collect()
     }
@@ -89,7 +89,7 @@ def test_the_runs_have_what_they_are_to_test() -> None:
     arrivals = [row for name in RUNS for row in rows(world_of(name), "buffers")]
     assert {row["completed"] for row in arrivals} == {True, False}
     assert None in {row["reached"] for row in arrivals}
-    assert {world_of(name).scenario.local for name in RUNS} == {"running_max", "head", "literal"}
+    assert {world_of(name).scenario.rules.local for name in RUNS} == {"running_max", "head", "literal"}
     assert "breach" in {row["kind"] for row in rows(world_of("repeated"), "incidents")}
 
 
@@ -134,15 +134,15 @@ def test_chunks_that_do_not_fit_their_base_are_refused_when_the_answer_is_asked_
 @pytest.mark.parametrize("name", RUNS)
 def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
     scenario = world_of(name).scenario
-    (query,) = scenario.queries
+    (query,), rules = scenario.queries, scenario.rules
     parts = [part for part in query.operators if isinstance(part, Windowing)]
     for operator, window in zip(windows_of(query), parts, strict=True):
         arrivals = buffers_of(spark, name, operator=operator)
         found = fired_windows(
-            progress(arrivals, local=scenario.local, complete=scenario.complete),
+            progress(arrivals, local=rules.local, complete=rules.complete),
             size=window.size_ms,
             slide=window.slide_ms,
-            trigger=window.trigger,
+            trigger=rules.trigger,
             flush=name != "silent",
         )
         columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached")

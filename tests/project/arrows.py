@@ -21,10 +21,11 @@ TESTING: Final = "testing"
 """The folder that compares foreign code with the pure rules of every model, and imports nothing else of them."""
 PAPER: Final = "paper"
 """The folder that reads the documents' notation: it shows the pure rules of every model in their words and pictures."""
-SHOWN_ON_PAPER: Final = frozenset({"model", "answers", "charts"})
+SHOWN_ON_PAPER: Final = frozenset({"model", "rules", "answers", "charts"})
 
 LAYERS: Final = (
     ("model",),
+    ("rules",),
     ("scenario", "vocabulary"),
     ("tables", "sim"),
     ("simulate", "reading", "moments", "collected", "flink_rest", "spark_query"),

@@ -71,7 +71,7 @@ def test_a_field_is_made_of_the_annotation_of_its_class() -> None:
     assert kinds["timestamp_aggregation_timeout_ms"] == kinds["skew_ms"] == "duration"
     assert kinds["segments"] == "whole"
     assert kinds["flush_before_note"] == "flag"
-    assert kinds["cut_algorithm"] == kinds["rules"] == "choice"
+    assert kinds["cut_algorithm"] == kinds["bug_6510"] == kinds["base"] == "choice"
     note_every = field_at(FIRST_BOUNDS, "writers", 0, "note_every_ms")
     assert (note_every.optional, note_every.empty, note_every.text) == (True, "never", "1 s")
     assert not field_at(FIRST_BOUNDS, "stream", "segments").optional
@@ -109,7 +109,7 @@ def test_what_the_form_shows_put_in_again_is_the_same_scenario(name: str) -> Non
         (("writers", 0, "clock", "skew_ms"), "\N{MINUS SIGN}5 s", -5_000),
         (("writers", 0, "note_every_ms"), "", None),
         (("writers", 0, "flush_before_note"), True, True),
-        (("stream", "cut_algorithm"), "pravega", "pravega"),
+        (("rules", "cut_algorithm"), "pravega", "pravega"),
         (("network", "loss"), "0.1", 0.1),
         (("script", 0, "seal"), "1@0", ("1@0",)),
         (("script", 0, "seal"), "0@0, 1@0", ("0@0", "1@0")),
@@ -146,12 +146,12 @@ def test_a_mistake_is_said_and_is_not_another_number(path: tuple[str | int, ...]
 
 def test_an_option_of_the_rules_shows_what_is_in_effect() -> None:
     by_design = FIRST_BOUNDS.replace(rules="design")
-    field = field_at(by_design, "readers", "read_side")
+    field = field_at(by_design, "rules", "read_side")
     assert (field.value, field.choices[0]) == (None, ("document, by the rules", None))
-    assert field_at(by_design, "stream", "forgets").empty == "all, by the rules"
-    set_by_hand = edit(by_design, ("readers", "read_side"), "implementation")
-    assert set_by_hand.options["readers.read_side"] == "implementation"
-    assert edit(set_by_hand, ("readers", "read_side"), None) == by_design
+    assert field_at(by_design, "rules", "forgets").empty == "all, by the rules"
+    set_by_hand = edit(by_design, ("rules", "read_side"), "implementation")
+    assert set_by_hand.options["read_side"] == "implementation"
+    assert edit(set_by_hand, ("rules", "read_side"), None) == by_design
 
 
 def test_a_slider_goes_in_steps_that_read_well_and_has_the_value() -> None:

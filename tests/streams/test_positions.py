@@ -14,6 +14,7 @@ from wmlab.streams.model.position import Position, is_valid_cut
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup
+from wmlab.streams.scenario.rules import Rules
 
 SCALE = script.Scale(at_ms=8_000, seal=["0@0"], into=2)
 LATE = EventWriter("late", rate_per_s=40, delay_mean_ms=400)
@@ -83,28 +84,27 @@ def test_the_positions_of_each_group_are_those_that_it_published():
 
 
 def test_a_group_with_a_map_of_times_keeps_one_window_that_its_readers_see_later():
-    groups = [ReaderGroup("map", readers=2, read_side="document"), ReaderGroup("offsets", rate_per_s=30.0)]
-    run = recorded(readers=groups)
-    windows, looks = run.group_windows(), run.table("windows").to_pylist()
-    updates = run.table("group_updates").to_pylist()
-    assert list(windows) == ["map", "offsets"]
-    assert len(windows["map"]) == sum(row["group"] == "map" for row in updates)
-    moments = [at_ms for at_ms, _ in windows["offsets"]]
-    published = [at_ms for at_ms, _ in run.group_positions()["offsets"]]
-    emitted = {row["emitted_ms"] for row in run.table("watermarks").to_pylist()}
+    mapped = recorded(readers=ReaderGroup("map", readers=2), rules=Rules(read_side="document"))
+    compared = recorded(readers=ReaderGroup("offsets", rate_per_s=30.0))
+    assert len(mapped.group_windows()["map"]) == len(mapped.table("group_updates"))
+    moments = [at_ms for at_ms, _ in compared.group_windows()["offsets"]]
+    published = [at_ms for at_ms, _ in compared.group_positions()["offsets"]]
+    emitted = {row["emitted_ms"] for row in compared.table("watermarks").to_pylist()}
     assert set(published) < set(moments) <= set(published) | emitted
     assert moments == sorted(moments)
-    for group in groups:
-        assert [w.lower for _, w in windows[group.name]][-1] > 3_000
-        seen = [(row["at_ms"], row["lower"], row["upper"]) for row in looks if row["group"] == group.name]
-        kept = [(0, None, None), *((at_ms, window.lower, window.upper) for at_ms, window in windows[group.name])]
+    for run in (mapped, compared):
+        (windows,) = run.group_windows().values()
+        assert [window.lower for _, window in windows][-1] > 3_000
+        seen = [(row["at_ms"], row["lower"], row["upper"]) for row in run.table("windows").to_pylist()]
+        kept = [(0, None, None), *((at_ms, window.lower, window.upper) for at_ms, window in windows)]
         assert all(any(at <= when and known == bounds for at, *known in kept) for when, *bounds in seen)
-    assert {(row["lower"], row["upper"]) for row in updates if row["group"] == "offsets"} == {(None, None)}
+    updates = compared.table("group_updates").to_pylist()
+    assert {(row["lower"], row["upper"]) for row in updates} == {(None, None)}
 
 
 @pytest.mark.parametrize("read_side", ["document", "implementation"])
 def test_the_most_recent_watermark_of_a_reader_is_the_last_one_that_gave_its_lower_bound(read_side):
-    run = recorded(readers=[ReaderGroup("map", readers=2, read_side=read_side)])
+    run = recorded(readers=[ReaderGroup("map", readers=2)], rules=Rules(read_side=read_side))
     log = {row["seq"]: row for row in run.table("watermarks").to_pylist()}
     looks = run.table("windows").to_pylist()
     passed = 0

@@ -23,12 +23,13 @@ from wmlab.streams.charts.bounds import read_bounds
 from wmlab.streams.run_measures import EventsInLog, measured
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 START_MS = 1_500_000_000_000
 DAYS = ("merge_and_split", "lagging_reader", "many_streams", "as_pdp_33_is_written")
 
 
-def quiet(folder: Path, **group: Any) -> Scenario:
+def quiet(folder: Path, rules: Rules | str = "sound", **group: Any) -> Scenario:
     """Events at 0 to 9 s and at 110 s, each arriving 100 ms later; the writer notes every second all the time."""
     seconds = [*range(10), 110]
     times = [START_MS + 1_000 * second for second in seconds]
@@ -38,6 +39,7 @@ def quiet(folder: Path, **group: Any) -> Scenario:
         "a quiet stretch",
         writers=[EventWriter("w1", trace=str(folder / "quiet.csv"), note_every_ms=1_000)],
         readers=ReaderGroup(readers=1, publish_every_ms=1_000, **group),
+        rules=rules,
         controllers=Controllers(period_ms=2_000),
         start_ms=START_MS,
         duration_ms=115_000,
@@ -60,20 +62,18 @@ def went_back() -> Scenario:
     )
 
 
-def shares_times() -> Scenario:
-    """Readers that share times fall behind and are taken back, and the stream is deleted."""
+def falls_behind(name: str, group: str, rules: Rules) -> Scenario:
+    """Readers fall behind and are taken back, and the stream is deleted."""
     return Scenario(
-        "times are shared",
+        name,
         stream=Stream("orders", segments=3),
         writers=[EventWriter("w1", rate_per_s=40), EventWriter("w2", rate_per_s=40, delay_mean_ms=300)],
-        readers=[
-            ReaderGroup("map", readers=2, publish_every_ms=500, rate_per_s=60.0, read_side="document"),
-            ReaderGroup("offsets", readers=2, publish_every_ms=500, rate_per_s=60.0),
-        ],
+        readers=ReaderGroup(group, readers=2, publish_every_ms=500, rate_per_s=60.0),
+        rules=rules,
         controllers=Controllers(period_ms=1_000),
         script=[
-            script.Checkpoint(at_ms=6_000, name="early", group="map"),
-            script.ResetToCheckpoint(at_ms=15_000, checkpoint="early", group="map"),
+            script.Checkpoint(at_ms=6_000, name="early"),
+            script.ResetToCheckpoint(at_ms=15_000, checkpoint="early"),
             script.DeleteStream(at_ms=26_700, recreate_after_ms=2_000),
         ],
         duration_ms=40_000,
@@ -83,7 +83,8 @@ def shares_times() -> Scenario:
 def runs(folder: Path) -> Iterator[Recording]:
     yield quiet(folder).record(progress=False)
     yield went_back().record(progress=False)
-    yield shares_times().record(progress=False)
+    yield falls_behind("times are shared", "map", Rules(read_side="document")).record(progress=False)
+    yield falls_behind("offsets are shared", "offsets", Rules()).record(progress=False)
     yield Scenario.load("data/scenarios/first_bounds.yaml").record(progress=False)
     for path in sorted(Path("data/scenarios/days").glob("*.yaml")):
         if path.stem in DAYS:
@@ -246,7 +247,7 @@ def test_readers_that_share_times_have_the_bounds_of_their_map(
 
 
 def test_while_nothing_is_read_the_map_of_times_moves(spark: SparkSession, tmp_path: Path) -> None:
-    run = quiet(tmp_path, read_side="document").record(progress=False)
+    run = quiet(tmp_path, Rules(read_side="document")).record(progress=False)
     rows = run.time_bounds(spark).orderBy("version", "at_ms").toPandas()
     quietly = [row for row in rows.itertuples() if START_MS + 12_000 < row.at_ms < START_MS + 110_000]
     assert {row.change for row in quietly} == {"times"}
@@ -271,9 +272,7 @@ def test_readers_that_look_at_no_marks_have_no_bounds(spark: SparkSession, tmp_p
 def test_the_bounds_of_a_stream_end_when_it_is_deleted(
     bounds: dict[str, pd.DataFrame], hindsight: pd.DataFrame, visible: Literal["then", "all"]
 ) -> None:
-    rows = bounds["times are shared"] if visible == "then" else hindsight
-    last = rows.groupby(["stream", "group"])["at_ms"].max().to_dict()
-    groups = ("map", "offsets")
-    ends = {"orders": 26_700, "orders#2": 40_000}
-    assert last == {(stream, group): at_ms for stream, at_ms in ends.items() for group in groups}
-    assert rows[rows["change"] == "end"].groupby(["stream", "group"]).size().eq(1).all()
+    then = [bounds["times are shared"], bounds["offsets are shared"]]
+    for rows in then if visible == "then" else [hindsight]:
+        assert rows.groupby("stream")["at_ms"].max().to_dict() == {"orders": 26_700, "orders#2": 40_000}
+        assert rows[rows["change"] == "end"].groupby("stream").size().eq(1).all()

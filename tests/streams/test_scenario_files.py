@@ -49,7 +49,7 @@ def test_a_run_makes_watermarks_that_rise(name: str) -> None:
 
 def test_4233_windows_are_unknown_or_constant_for_seconds_only_because_of_slow_timers() -> None:
     slow = recording("reports/pravega_4233")
-    prompt = recording("reports/pravega_4233", readers={"publish_timer": "fixed", "publish_every_ms": 100})
+    prompt = recording("reports/pravega_4233", readers={"publish_every_ms": 100}, rules={"publish_timer": "fixed"})
     emitted = rows(slow, "watermarks")[0]["emitted_ms"]
     first = [min(r["at_ms"] for r in rows(run, "windows") if r["lower"] is not None) for run in (slow, prompt)]
     assert first[0] - emitted > 1_000
@@ -69,7 +69,7 @@ def test_4299_the_next_window_begins_before_the_last_one_ends() -> None:
 
 def test_6510_windows_are_unknown_for_ever_with_the_option_and_known_without_it() -> None:
     faulty = recording("reports/pravega_6510")
-    sound = recording("reports/pravega_6510", stream={"bug_6510": False})
+    sound = recording("reports/pravega_6510", rules={"bug_6510": False})
     assert {dict(row["cut"])[1] for row in rows(faulty, "watermarks")} == {None}
     assert {dict(row["cut"])[1] for row in rows(sound, "watermarks")} == {0}
     assert set(lowers(faulty)) == {None}
@@ -102,7 +102,7 @@ def test_4225_every_cycle_is_measured_against_the_newest_watermark_alone() -> No
 
 def test_4291_a_commit_without_a_time_makes_a_watermark_at_zero_only_with_the_option() -> None:
     faulty = recording("reports/pravega_4291")
-    sound = recording("reports/pravega_4291", stream={"commit_without_time": "no_mark"})
+    sound = recording("reports/pravega_4291", rules={"commit_without_time": "no_mark"})
     assert {row["time"] for row in rows(faulty, "transactions")} == {None}
     assert {row["time"] for row in rows(faulty, "writer_marks", writer="t1")} == {0}
     assert rows(faulty, "watermarks")[0]["lower"] == 0
@@ -152,7 +152,7 @@ CUTS = [
 @pytest.mark.parametrize(("name", "unsound", "expected"), CUTS, ids=[case[0] for case in CUTS])
 def test_a_cut_is_unsound_only_as_implemented(name: str, unsound: Position, expected: Position) -> None:
     implemented = recording(f"reports/{name}")
-    sound = recording(f"reports/{name}", stream={"cut_algorithm": "sound", "visit_order": "as_noted"})
+    sound = recording(f"reports/{name}", rules={"cut_algorithm": "sound"}, stream={"visit_order": "as_noted"})
     assert [Position(named(row["cut"])) for row in rows(implemented, "watermarks")][-1] == unsound
     assert [Position(named(row["cut"])) for row in rows(sound, "watermarks")][-1] == expected
     assert is_valid_cut(unsound, MERGED_AND_SPLIT)
@@ -174,7 +174,7 @@ def test_the_order_in_which_a_stream_visits_positions_decides_about_its_cut(orde
 
 def test_the_second_cut_is_not_at_or_beyond_the_first() -> None:
     implemented = recording("reports/cut_backwards")
-    sound = recording("reports/cut_backwards", stream={"cut_algorithm": "sound"})
+    sound = recording("reports/cut_backwards", rules={"cut_algorithm": "sound"})
     for run, order in ((implemented, False), (sound, True)):
         first, second = (Position(dict(row["cut"])) for row in rows(run, "watermarks"))
         assert (not behind_at_a_key(first, second, MERGED_AND_SPLIT.segments)) is order

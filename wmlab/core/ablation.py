@@ -20,8 +20,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BoundSteps, RunMeasures
-from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import counted, listed, rounded, shown
+from wmlab.core.words import counted, listed, rounded
 
 _ALL: Final = "all of them"
 _UNKNOWN: Final = "–"
@@ -31,7 +30,8 @@ _UNKNOWN: Final = "–"
 class OptionEffect:
     """One option set as in the other rules, and its effect on the run.
 
-    `option` is "Part.option", `before` and `after` its values; `sentence` is what the document says. `parts_ms` is the
+    `part` is the class that the `option` is about, `before` and `after` are its values; `sentence` is what the document
+    says. `parts_ms` is the
     first moment (clock, ms) at which anything recorded differs, None if nothing does; `bound_ms` the first at which the
     bound by which a run is judged does. `lag_change_ms` is the change of the mean lag of that bound, and
     `width_change_ms` the change of the mean distance of upper and lower bound; None if one of the runs has none.
@@ -41,6 +41,7 @@ class OptionEffect:
     """
 
     option: str
+    part: str
     before: str
     after: str
     sentence: str
@@ -105,6 +106,7 @@ class Ablation(TableAnswer[OptionEffect]):
     entries: ClassVar[str] = "options"
     heads: ClassVar[tuple[str, ...]] = (
         "option",
+        "part",
         "sentence",
         "runs part at",
         "bound moves from",
@@ -113,8 +115,9 @@ class Ablation(TableAnswer[OptionEffect]):
         "late",
         "breaks",
     )
-    left: ClassVar[tuple[int, ...]] = (0, 1, 7)
+    left: ClassVar[tuple[int, ...]] = (0, 1, 2, 8)
     columns: ClassVar[Mapping[str, str]] = {
+        "part": "the part of a scenario that the option is about",
         "runs part at": "the first moment at which anything recorded differs",
         "bound moves from": "the first moment at which the bound by which a run is judged differs",
         "mean lag": "by how much the mean lag of that bound grows",
@@ -123,7 +126,7 @@ class Ablation(TableAnswer[OptionEffect]):
         "breaks": "the invariants that are violated only with the option; with a minus, only without it",
     }
     schema: ClassVar[pa.Schema] = pa.schema(
-        [(name, pa.string()) for name in ("option", "before", "after", "sentence")]
+        [(name, pa.string()) for name in ("option", "part", "before", "after", "sentence")]
         + [(name, pa.int64()) for name in ("parts_ms", "bound_ms")]
         + [(name, pa.float64()) for name in ("lag_change_ms", "width_change_ms")]
         + [("late_change", pa.int64()), ("broken_names", pa.string()), ("refused", pa.string())]
@@ -140,7 +143,7 @@ class Ablation(TableAnswer[OptionEffect]):
         if not apart:
             return f"{text}."
         most = max(apart, key=lambda effect: effect.weight)
-        return f"{text}. {most.option} matters most: {most.after} instead of {most.before} {most.effect}."
+        return f"{text}. The option {most.option} matters most: {most.after} instead of {most.before} {most.effect}."
 
     def to_dict(self) -> dict[str, Any]:
         """The sentence, and each effect as a dict."""
@@ -148,10 +151,10 @@ class Ablation(TableAnswer[OptionEffect]):
         return {"sentence": self.sentence, "options": rows[:-1], "together": rows[-1]}
 
     def __repr__(self) -> str:
-        heads = (self.heads[0], *self.heads[2:])
-        rows = [(row[0], *row[2:]) for row in map(_cells, (*self, self.together))]
+        heads = (*self.heads[:2], *self.heads[3:])
+        rows = [(*row[:2], *row[3:]) for row in map(_cells, (*self, self.together))]
         texts = [f"{effect.option}: {effect.sentence}" for effect in self if effect.parts_ms is not None]
-        return "\n".join([self.sentence, *text_table([heads, *rows], right=range(1, 6)), *texts])
+        return "\n".join([self.sentence, *text_table([heads, *rows], right=range(2, 7)), *texts])
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
         return map(_cells, (*self, self.together))
@@ -162,31 +165,34 @@ def ablate(
 ) -> Ablation:
     """The effect of each option in which two sets of rules differ: one run per option, with only that option changed.
 
-    The base is the scenario under `from_rules`; each row sets one option as in `to_rules`, in all parts of the scenario
-    that do not set it themselves. `stream` chooses one of several streams or queries. Raises `ScenarioError` for rules
+    The base is the scenario under `from_rules`, with the options that it sets itself; each row sets one of the others
+    as in `to_rules`. `stream` chooses one of several streams or queries. Raises `ScenarioError` for rules
     that the scenario does not have, `RecordingError` for a stream that is not there.
     """
     for rules in (from_rules, to_rules):
-        _require_rules(scenario, rules)
-    base = scenario.replace(rules=from_rules)
+        scenario.rule_set(rules)  # refuses what is no set
+    base = scenario.with_rules(from_rules)
     reached = _Reached.of(base, stream)
     options, unaffected = list[OptionEffect](), list[str]()
-    for change in base.option_changes(to_rules):
-        if change.scenario is None:
-            unaffected.append(change.option)
+    for name, said, make in base.option_changes(to_rules):
+        if make is None:
+            unaffected.append(name)
             continue
         effect = OptionEffect(
-            option=change.option, before=repr(change.before), after=repr(change.after), sentence=change.sentence
+            option=name,
+            part=", ".join(said.parts),
+            before=repr(said.values[from_rules]),
+            after=repr(said.values[to_rules]),
+            sentence=f"“{said.sentence}” ({said.source})",
         )
-        # Filled in by the rules, the changed scenario was not validated yet: `replace` does that.
-        options.append(_with_effect(effect, reached, change.scenario.replace, stream))
-    both = OptionEffect(option=_ALL, before=repr(from_rules), after=repr(to_rules), sentence="")
+        options.append(_with_effect(effect, reached, make, stream))
+    both = OptionEffect(option=_ALL, part="", before=repr(from_rules), after=repr(to_rules), sentence="")
     return Ablation(
         name=scenario.name,
         from_rules=from_rules,
         to_rules=to_rules,
         options=tuple(options),
-        together=_with_effect(both, reached, lambda: scenario.replace(rules=to_rules), stream),
+        together=_with_effect(both, reached, lambda: scenario.with_rules(to_rules), stream),
         unaffected=tuple(unaffected),
     )
 
@@ -211,12 +217,6 @@ class _Reached:
     def of(cls, scenario: Any, stream: str | None) -> _Reached:
         recording = record_quietly(scenario)
         return cls(recording, recording.measures(stream), recording.check().violated)
-
-
-def _require_rules(scenario: ScenarioFile, rules: object) -> None:
-    if rules not in scenario.rule_names():
-        known = listed([repr(name) for name in scenario.rule_names()])
-        raise ScenarioError(f"{shown(rules)} are not rules of {scenario.noun}.", remedy=f"give one of {known}.")
 
 
 def _with_effect(effect: OptionEffect, base: _Reached, make: Callable[[], Any], stream: str | None) -> OptionEffect:
@@ -293,13 +293,13 @@ def _signed(change_ms: float) -> str:
 def _cells(effect: OptionEffect) -> tuple[str, ...]:
     """A row of the table; "nowhere" where the runs do not part."""
     if effect.refused is not None:
-        return effect.option, effect.sentence, "refused", *(_UNKNOWN,) * 5
+        return effect.option, effect.part, effect.sentence, "refused", *(_UNKNOWN,) * 5
     moments = ("nowhere" if at is None else rounded(at) for at in (effect.parts_ms, effect.bound_ms))
     changes = (
         _UNKNOWN if change is None else _signed(change) for change in (effect.lag_change_ms, effect.width_change_ms)
     )
     late = _UNKNOWN if effect.late_change is None else f"{effect.late_change:+}" if effect.late_change else "0"
-    return effect.option, effect.sentence, *moments, *changes, late, effect.broken_names or _UNKNOWN
+    return effect.option, effect.part, effect.sentence, *moments, *changes, late, effect.broken_names or _UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ from wmlab.core.errors import ScenarioError, closest, complaint, shown_as_data
 from wmlab.core.words import counted, exactly
 
 _MOST_PARTS: Final = 12
+RULE_SETS: Final[list[Any]] = []
+"""The classes of rules; each registers itself."""
 Location = tuple[str | int, ...]
 """The fields and indices that lead to a value."""
 
@@ -99,7 +101,10 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
     """What is wrong with one field: with one that is not there, the one that is like it."""
     kind = lines[0]["type"]
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
-        fields = [field.name for part in _parts_at(made, location[:-1], offered) for field in dataclasses.fields(part)]
+        parts = _parts_at(made, location[:-1], offered)
+        if hint := _hint_at_rules(str(location[-1]), lines[0]["input"], parts):
+            return hint
+        fields = [field.name for part in parts for field in dataclasses.fields(part)]
         close = closest(str(location[-1]), dict.fromkeys(fields))
         return "no such field" + (f", did you mean {close}?" if close else "")
     if kind in ("model_attributes_type", "union_tag_not_found"):
@@ -110,6 +115,18 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
         )
     given = _given_at(location, offered)
     return complaint([line | {"input": given} for line in lines] if isinstance(given, str) else lines)
+
+
+def _hint_at_rules(name: str, given: object, parts: Iterable[type]) -> str | None:
+    """Where an option of the rules belongs that was given to a part; None: it is none, or was given to rules."""
+    models = [part.__module__.split(".")[:2] for part in parts]
+    for rules in [made for made in RULE_SETS if made.__module__.split(".")[:2] in models and made not in parts]:
+        if name in rules.formerly:
+            return f"no such field; give the scenario {rules.formerly[name]}"
+        if name in {field.name for field in dataclasses.fields(rules)} - {"base"}:
+            code, file = f"rules={rules.users_call_it}({name}={given!r})", f"{name}: {shown_as_data(given)}"
+            return f"is an option of the rules; give the scenario {code}, in a file rules: {{{file}}}"
+    return None
 
 
 def _given_at(location: Location, offered: object) -> object:

@@ -7,10 +7,12 @@ once.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeVar, cast, get_type_hints
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -21,16 +23,14 @@ from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError, UnknownNameError, closest, unknown_attribute
 from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.mistakes import Location
+from wmlab.core.rules import RuleOption, RuleSet
 from wmlab.core.values import (
     Problems,
-    Rules,
-    RuleTable,
     arguments,
+    fields_in_use,
     number_text,
-    options_in,
     plain,
     problems_of,
-    resolved,
     without_functions,
 )
 from wmlab.core.words import shown
@@ -272,36 +272,21 @@ _KINDS: Final[dict[str, str]] = {}
 """The field that only one kind of scenario has, and what users call that kind; each kind registers itself."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OptionChange:
-    """One option in which two sets of rules differ: "Part.option", its values, and the sentence of the document.
-
-    `scenario` has only this option changed; None: no part of the scenario leaves it to the rules.
-    """
-
-    option: str
-    before: object
-    after: object
-    sentence: str
-    scenario: Any
-
-
 class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
-    The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
-    `rules` has a `rule_table` as well, and `rule_sentences` with what the document says about each option of it, by
-    "Part.option". `noun` is what its own mistakes call it. `_namespaces` says where
-    users find the classes of a module, if not next to the scenario.
+    The base class of a kind gives `only_field`, a field that no other kind has, `users_call_it`, and the class of its
+    `rules` as `rule_set`. `noun` is what its own mistakes call it. `_namespaces` says where users find the classes of a
+    module, if not next to the scenario.
     """
 
     name: str
     seed: int
+    rules: Any
+    rule_set: ClassVar[type[RuleSet]]
     only_field: ClassVar[str]
     _users_call_it: ClassVar[str]
     noun: ClassVar[str] = "the scenario"
-    rule_table: ClassVar[RuleTable] = {}
-    rule_sentences: ClassVar[Mapping[str, str]] = {}
     _namespaces: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
@@ -331,57 +316,42 @@ class ScenarioFile:
             )
 
     def replace(self, **fields: Any) -> Self:
-        """The same scenario with some fields changed."""
+        """The same scenario with some fields changed.
+
+        `rules="design"` replaces the rules, with the options that they set; `with_rules` keeps those.
+        """
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+
+    def with_rules(self, base: str | None = None, **options: Any) -> Self:
+        """The same scenario by another set of rules, `base`, or with other `options`; those that it sets stay set."""
+        return self.replace(rules=dataclasses.replace(self.rules, **({"base": base} if base else {}), **options))
+
+    @property
+    def resolved(self) -> Self:
+        """The scenario that runs: the same one, with its rules in effect."""
+        filled = copy.copy(self)
+        object.__setattr__(filled, "rules", self.rules.in_effect)
+        return filled
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The value in effect of every option of the rules, by name."""
+        return self.rules.options  # type: ignore[no-any-return]
+
+    def option_changes(self, to_rules: str) -> Iterator[tuple[str, RuleOption, Callable[[], Self] | None]]:
+        """Each option that has another value in the set `to_rules`, and what makes the scenario with only that changed.
+
+        It is None if the scenario sets the option itself, or has no part that the option is about.
+        """
+        parts = {base.__name__ for part in _parts_in(self) for base in part.__mro__}
+        for name, said in self.rule_set.decided.items():
+            is_left = getattr(self.rules, name) is None and not parts.isdisjoint(said.parts)
+            if (after := said.values[to_rules]) != said.values[self.rules.base]:
+                yield name, said, functools.partial(self.with_rules, **{name: after}) if is_left else None
 
     def followed_by_quiet(self, quiet_ms: int) -> Self:
         """The same scenario, extended by `quiet_ms` (ms) in which nothing new is sent."""
         return self.replace(duration_ms=self.duration_ms + quiet_ms)  # type: ignore[attr-defined]
-
-    @property
-    def resolved(self) -> Self:
-        """The scenario that runs: the same one, with all options filled in that were left to its `rules`."""
-        return resolved(self, getattr(self, "rules", "sound"), self.rule_table)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The values in effect, by path, of every option that `rules` decides unless a part sets it."""
-        return dict(options_in(self.resolved, self.rule_table))
-
-    @classmethod
-    def rule_names(cls) -> tuple[str, ...]:
-        """The names of the sets of rules."""
-        return get_args(Rules)
-
-    @classmethod
-    def rule_values(cls, rules: str) -> dict[tuple[type, str], object]:
-        """The values that a set of rules sets, by class and option."""
-        column = get_args(Rules).index(rules)
-        return {
-            (part, name): values[column] for part, options in cls.rule_table.items() for name, values in options.items()
-        }
-
-    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
-        """Each option in which the scenario's rules and others differ, with the scenario that changes only this option.
-
-        It is changed in every part that leaves it to the rules.
-        """
-        after = self.rule_values(to_rules)
-        for (part, name), before in self.rule_values(self.rules).items():  # type: ignore[attr-defined]
-            new = after[part, name]
-            if new == before:
-                continue
-            # The other classes stand in the table, so that none takes the option of a class that it extends.
-            others: dict[type, dict[str, tuple[Any, Any, Any]]] = {other: {} for other in self.rule_table}
-            changed = resolved(self, "design", others | {part: {name: (new, new, new)}})
-            option = f"{part.__name__}.{name}"
-            yield OptionChange(
-                option=option,
-                before=before,
-                after=new,
-                sentence=self.rule_sentences[option],
-                scenario=None if changed is self else changed,
-            )
 
     def estimate(self) -> Estimate:
         """An estimate of a run of the scenario, without running it."""
@@ -393,11 +363,14 @@ class ScenarioFile:
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as dicts, lists and scalars; defaults are left out, a Python function is its name."""
-        return dict(without_functions(plain(self)))  # type: ignore[call-overload,no-any-return]
+        made: dict[str, Any] = dict(without_functions(plain(self)))  # type: ignore[call-overload]
+        if made.get("rules", {}).keys() == {"base"}:
+            made["rules"] = self.rules.base
+        return made
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As `to_dict`, with every default, and every option as the scenario's rules set it."""
+        """As `to_dict`, with every default, and every option as the rules have it."""
         return dict(without_functions(plain(self.resolved, defaults=True)))  # type: ignore[call-overload,no-any-return]
 
     def to_yaml(self) -> str:
@@ -490,3 +463,14 @@ def _require_kind(cls: type, data: Mapping[str, object], source: str) -> None:
             raise ScenarioError(
                 f"{source} has {field!r}: it is a {kind}, not a {cls.__name__}.", remedy=f"load it with {kind}.load."
             )
+
+
+def _parts_in(part: Any) -> Iterator[type]:
+    """The class of a value and of every value in it."""
+    if isinstance(part, tuple):
+        for entry in part:
+            yield from _parts_in(entry)
+    elif dataclasses.is_dataclass(part):
+        yield type(part)
+        for field in fields_in_use(part):
+            yield from _parts_in(getattr(part, field.name))

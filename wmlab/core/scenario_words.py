@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from wmlab.core.durations import GivenDuration
+from wmlab.core.rules import RuleSet
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import fields_in_use, is_default, without_functions
 from wmlab.core.words import counted, exactly, grouped, is_instant, listed, moment
@@ -154,15 +155,13 @@ def fault_in_words(fault: Any, vocabulary: Vocabulary) -> str:
     others = [
         f"{field_in_words(entry.name)} {value_in_words(entry.name, getattr(fault, entry.name), vocabulary)}"
         for entry in dataclasses.fields(fault)
-        if entry.name not in {*_SUBJECTS, "kind", "at_ms"} and not _is_left_out(entry, getattr(fault, entry.name))
+        if entry.name not in {*_SUBJECTS, "kind", "at_ms"}
+        and getattr(fault, entry.name) is not None
+        and not is_default(entry, getattr(fault, entry.name))
     ]
     at = f"at {duration_in_words(fault.at_ms)}" if hasattr(fault, "at_ms") else ""
     start = " ".join(filter(None, (field_in_words(fault.kind), " and ".join(filter(None, subjects)), at)))
     return ", ".join([start, *others])
-
-
-def _is_left_out(entry: Any, content: Any) -> bool:
-    return content is None or is_default(entry, content)
 
 
 def _phrase(label: str, values: Sequence[str], index: int) -> str:
@@ -219,7 +218,8 @@ def _settings(
                 only_given=only_given,
                 path=f"{inner_path}{key}",
                 title=", ".join(filter(None, (title, called))),
-                around=() if called else inside,
+                # An option of the rules is called by its name alone.
+                around=() if called or isinstance(inner, RuleSet) else inside,
             )
         if not _has_parts(content):
             yield inner_path, _label(inside, title, vocabulary), value_in_words(entry.name, content, vocabulary)
@@ -251,6 +251,6 @@ def _label(owners: tuple[_Owner, ...], title: str, vocabulary: Vocabulary) -> st
     if label is None:
         # Of the run only the setting itself is named, of any other value also what it is in.
         owner = owners[0]
-        label = field_in_words(owner.path)
+        label = field_in_words("rules" if owner.path == "base" and issubclass(owner.made, RuleSet) else owner.path)
         label = f"{label[:1].upper()}{label[1:]}"
     return f"{title}: {label}" if title else label

@@ -59,7 +59,8 @@ def smallest(scenario: S, shows: Callable[[S], bool], *, most_runs: int) -> Smal
     try:
         while True:
             before = scenario
-            for path in _paths_of_tuples(scenario):
+            # Where entries may be left out: those of faults first, the inner ones last.
+            for path in sorted(_tuples(scenario, ()), key=lambda path: (path[0] not in _FIRST, len(path))):
                 scenario = _with_fewer_entries(scenario, path, still_shows)
             for path in _paths_of_fields(scenario):
                 scenario = still_shows(lambda path=path, now=scenario: _set_back(now, path)) or scenario  # type: ignore[misc]
@@ -99,11 +100,6 @@ def _shortened(scenario: S, still_shows: Callable[[Callable[[], S]], S | None]) 
     ):
         scenario = shorter
     return scenario
-
-
-def _paths_of_tuples(part: Any, path: Path = ()) -> list[Path]:
-    """Where entries stand that may be left out, those of faults first, the inner ones last."""
-    return sorted(_tuples(part, path), key=lambda path: (path[0] not in _FIRST, len(path)))
 
 
 def _tuples(part: Any, path: Path) -> Iterator[Path]:

@@ -15,8 +15,6 @@ from typing import Any, Final
 _MOST_CHOICES: Final = 6
 _SHOWN_CHOICES: Final = 4
 """Of more choices than can be read, so many are named."""
-OF_RULES: Final = "UNSET: as the rules of the scenario have it"
-"""In `Annotated`: the field is an option that the scenario's rules decide. A signature has such fields last."""
 
 
 class PlainSignature:
@@ -37,7 +35,7 @@ class PlainType(str):
 
 @functools.cache
 def _signature_of(made: type) -> inspect.Signature:
-    """What has to be given comes first, then what may be given, then the options of the rules."""
+    """What has to be given comes first, then what may be given."""
     hints = typing.get_type_hints(made, include_extras=True)
     parameters = [
         inspect.Parameter(
@@ -51,11 +49,7 @@ def _signature_of(made: type) -> inspect.Signature:
         if field.init and field.name != "kind"
     ]
 
-    def rank(parameter: inspect.Parameter) -> tuple[int, bool, bool]:
-        is_option = OF_RULES in getattr(hints[parameter.name], "__metadata__", ())
-        return parameter.kind, parameter.default is not parameter.empty, is_option
-
-    return inspect.Signature(sorted(parameters, key=rank))
+    return inspect.Signature(sorted(parameters, key=lambda each: (each.kind, each.default is not each.empty)))
 
 
 def _default_of(field: dataclasses.Field[Any]) -> object:

@@ -2,21 +2,15 @@
 
 Values are pydantic dataclasses, so that a YAML file and a Python call pass the same checks; numbers may be those of
 numpy. Every mistake becomes a `ScenarioError` that lists all problems together, each with its location.
-
-A scenario follows the design, the implementation, or sound rules: its `rules`, one switch for many options. An option
-in which the three differ is a field `name: Option[...] = UNSET` of some part of a scenario. The scenario
-class names all of them in one table, `rule_table`; `resolved` fills in those that nobody has set. The value keeps what
-was written, so that a file says no more than its author did.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from pydantic import (
@@ -38,7 +32,7 @@ from wmlab.core.mistakes import (
     problems_of as problems_of,
     unknown as unknown,
 )
-from wmlab.core.signatures import OF_RULES, PlainSignature, PlainType
+from wmlab.core.signatures import PlainSignature, PlainType
 from wmlab.core.words import shown
 
 AnyValue = TypeVar("AnyValue")
@@ -186,12 +180,16 @@ def _repr(self: Any) -> str:
     return f"{type(self).__name__}({', '.join(parts)})"
 
 
+_BY_PLACE: Final = ("name", "base")
+"""The fields whose meaning is clear without their names."""
+
+
 def arguments(part: Any) -> Iterator[tuple[str, Any]]:
-    """What a call that makes the value gives: each field that is not a default, by its name; `name` by place ("")."""
+    """What a call that makes the value gives: each field that is not a default, by its name, or by place ("")."""
     for field in dataclasses.fields(part):
         offered = getattr(part, field.name)
         if field.name != "kind" and not is_default(field, offered):
-            yield "" if not field.kw_only and field.name == "name" else field.name, offered
+            yield "" if not field.kw_only and field.name in _BY_PLACE else field.name, offered
 
 
 def number_text(offered: object) -> str:
@@ -265,61 +263,3 @@ def without_functions(offered: object) -> object:
     if isinstance(offered, list | tuple):
         return [without_functions(item) for item in offered]
     return f"function {function_name(offered)}" if is_function(offered) else offered
-
-
-Rules = Literal["design", "implementation", "sound"]
-"""`design`: as the document is written; `implementation`: as the shipped code works; `sound`: with every repair."""
-RuleTable = Mapping[type, Mapping[str, tuple[Any, Any, Any]]]
-"""By class and option, what design, implementation and sound set."""
-
-if TYPE_CHECKING:
-    # Anyone who runs a scenario reads options of `resolved` values only, where none is unset.
-    Option = Annotated[AnyValue, "UNSET stands for what the scenario's rules set"]
-else:
-    Option = Annotated[AnyValue | None, OF_RULES]
-UNSET: Final[Any] = None
-"""The default of an option: the scenario's rules decide."""
-
-
-def resolved(part: AnyValue, rules: Rules, table: RuleTable) -> AnyValue:
-    """The value and all values in it, with every option that is unset as `rules` has it by the table."""
-    if isinstance(part, tuple):
-        made = tuple(resolved(entry, rules, table) for entry in part)
-        return part if all(new is old for new, old in zip(made, part, strict=True)) else made  # type: ignore[return-value]
-    if not dataclasses.is_dataclass(part):
-        return part
-    options = options_of(type(part), table)
-    changed = {}
-    for field in fields_in_use(part):
-        before = getattr(part, field.name)
-        if before is UNSET and field.name in options:
-            changed[field.name] = options[field.name][get_args(Rules).index(rules)]
-        elif (after := resolved(before, rules, table)) is not before:
-            changed[field.name] = after
-    if not changed:
-        return part
-    # What the table holds is valid (a test says so); to validate a scenario twice would cost as much again.
-    filled = copy.copy(part)
-    for name, after in changed.items():
-        object.__setattr__(filled, name, after)
-    return filled
-
-
-def options_of(part: type, table: RuleTable) -> Mapping[str, tuple[Any, Any, Any]]:
-    """The options of a class or of one that it extends."""
-    return next((table[base] for base in part.__mro__ if base in table), {})
-
-
-def options_in(part: Any, table: RuleTable, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every option in a value, by its path such as `writers[1].noting`, with what it holds."""
-    if isinstance(part, tuple):
-        for index, entry in enumerate(part):
-            yield from options_in(entry, table, f"{path}[{index}]")
-    elif dataclasses.is_dataclass(part):
-        options = options_of(type(part), table)
-        for field in fields_in_use(part):
-            name = f"{path}.{field.name}" if path else field.name
-            if field.name in options:
-                yield name, getattr(part, field.name)
-            else:
-                yield from options_in(getattr(part, field.name), table, name)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wmlab.dataflow.model.items import Watermark as Watermark
     from wmlab.dataflow.model.transform import AGAIN as AGAIN
     from wmlab.dataflow.recording import Dataflow as Dataflow
+    from wmlab.dataflow.rules import Rules as Rules
     from wmlab.dataflow.scenario.faults import (
         AddPartition as AddPartition,
         Disorder as Disorder,

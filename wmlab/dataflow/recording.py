@@ -89,14 +89,14 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """The coalesced watermarks after every step of the coalescers, as a Spark DataFrame.
 
         Without `spark` it uses the Spark session of the process, which is started if there is none. It applies the
-        deviations of the dataflow, so that a recording of mode `hz` is followed correctly.
+        deviations of the dataflow, so that a recording by any rules is followed correctly.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.dataflow.checks.coalesced import coalesced
 
         spark = the_session(spark)
         tables = [self.spark(spark, name) for name in ("items", "queues", "coalescing")]
-        return coalesced(*tables, deviations=dataflow_of(self, DataflowScenario, stand_ins=True).deviations_on)
+        return coalesced(*tables, deviations=dataflow_of(self, DataflowScenario, stand_ins=True).rules.deviations)
 
 
 def record(dataflow: DataflowScenario, path: str | Path | None = None, **fields: Never) -> DataflowRecording:

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Final, Literal
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
-from wmlab.core.arguments import the_choice
 from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, chart_of, columns
 from wmlab.core.charts.scene import Blocks, Box, Panel, Steps, Value, known_spans, lanes
@@ -26,7 +25,8 @@ from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, Watermark, watermark_instance
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, JobFailedError
+from wmlab.dataflow.model.processor import JobFailedError
+from wmlab.dataflow.rules import Rules
 
 _BLANKS_AND_COMMENTS = r"(\s|##[^\n]*)*"
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
@@ -136,7 +136,6 @@ def coalesce(
     in: idle(1)    no new output  idle: 1
     in: wm(0, 14)  out: wm(14)    idle: 1
     """
-    the_choice(rules, "rules", ("design", "implementation"), ModelError)
     reader = TextReader(text, ignored=_BLANKS_AND_COMMENTS)
     entries = [_entry(reader)]
     while not reader.at_end:
@@ -145,7 +144,7 @@ def coalesce(
     if inputs is not None and (type(inputs) is not int or inputs <= highest):
         raise ModelError(f"inputs is {inputs!r}.", remedy=f"give {highest + 1} or more, as the text has {highest}.")
     count = highest + 1 if inputs is None else inputs
-    coalescer = KeyedCoalescer(count, DESIGN if rules == "design" else SHIPPED)
+    coalescer = KeyedCoalescer(count, Rules(rules).deviations)
     expects = any(expected for _, _, _, expected in entries)
     rows: list[CoalescedItem] = []
     emitted: list[EmittedItems] = []

@@ -12,6 +12,7 @@ from wmlab.core import lazy
 if TYPE_CHECKING:
     from wmlab.progress import charts, spark as spark
     from wmlab.progress.recording import PlanScenario as PlanScenario
+    from wmlab.progress.rules import Rules as Rules
     from wmlab.progress.scenario import (
         Aggregate as Aggregate,
         DelayBuffer as DelayBuffer,

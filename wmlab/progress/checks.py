@@ -42,7 +42,7 @@ from wmlab.core.recording import Recording
 from wmlab.progress.model.chunks import MEANING, CompletenessRule
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, guessed_origins
-from wmlab.progress.scenario import SCAN, tracker_rules_of
+from wmlab.progress.scenario import SCAN, ProgressScenario
 
 _NO_BUFFER: Final = "no buffer came to an operator"
 _IDENTIFIERS: Final = ("stream", "operator", "arrival", "origin", "sequence", "chunk", "last", "watermark")
@@ -201,7 +201,8 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
     none.
     """
     chosen = chosen_of(INVARIANTS, LIVENESS, only)
-    inputs = inputs_of(tracker_rules_of(recording) or ProgressRules())
+    scenario = recording.scenario_as(ProgressScenario)
+    inputs = inputs_of(ProgressRules() if scenario is None else scenario.rules.trackers)
     buffers: pa.Table = recording.table("buffers")
     buffers = buffers.filter(pc.not_equal(buffers["operator"], SCAN))
     queries = pc.unique(buffers["stream"]).to_pylist()

@@ -68,13 +68,14 @@ def late_in(recording: Recording, query: str) -> Late | None:
     scenario = recording.scenario_as(ProgressScenario)
     if scenario is None:
         return None
-    (part,) = [part for part in scenario.resolved.queries if part.name == query]
+    (part,) = [part for part in scenario.queries if part.name == query]
     buffers = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
+    trigger = scenario.resolved.rules.trigger
     late = [
         each
         for operator, windows in windowing_of(part).items()
         for each in _late_buffers(
-            [row for row in buffers if row["operator"] == operator], Firing(firing_rules_of(windows))
+            [row for row in buffers if row["operator"] == operator], Firing(firing_rules_of(windows, trigger))
         )
     ]
     return Late.of(

@@ -20,41 +20,35 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Final, Literal, Self, get_args
+from typing import Annotated, Final, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from wmlab.core import traces
 from wmlab.core.answers import Cell, as_lines, html_card
 from wmlab.core.durations import duration_text
 from wmlab.core.estimate import Cost
-from wmlab.core.recording import Recording
+from wmlab.core.rules import OrName
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import (
     EACH_ONCE,
     MAX_MS,
-    UNSET,
     Flag,
     MeanMs,
     Ms,
     Name,
-    Option,
     Period,
     Problem,
-    Rules,
     Start,
     branch,
-    resolved,
     tagged,
     unknown,
     value,
 )
 from wmlab.progress.model.numbers import assign_origins
-from wmlab.progress.model.tracker import ProgressRules
-from wmlab.progress.model.windows import FiringRules, SlidingWindows
+from wmlab.progress.model.windows import FiringRules, SlidingWindows, Trigger
+from wmlab.progress.rules import Rules
 
-PlanRules = Literal[Rules, "diagram"]
-"""The rules that every kind of scenario has, and what the diagram of the design needs."""
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
 
@@ -128,17 +122,14 @@ class Windowing:
     size_ms: Period
     _: KW_ONLY
     slide_ms: Period | None = None
-    trigger: Option[Literal["strict", "exact"]] = UNSET
 
 
 @tagged
 class Aggregate(Windowing):
     """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling), under an origin of its own.
 
-    `trigger`: `exact` fires a window when its end is at most the global watermark, because no record with a time below
-    the watermark is still to come, as the document says; `strict` fires it when its end is below the watermark, as the
-    engine does, which waits for a later watermark. A fired window becomes one record with the key 0 and the window's
-    start as time.
+    A fired window becomes one record with the key 0 and the window's start as time. When a window fires is the option
+    `trigger` of the rules.
     """
 
 
@@ -149,20 +140,24 @@ class Join(Windowing):
     The sources and logical streams named in `left` (none: the first one) build the left side, all others the right. A
     window fires when the global watermark over both sides allows; then each pair of slices is a task of the probe side,
     which emits one or more chunks of the window. Each pair of records becomes one record with their key, whose time is
-    the start of the window. `carries`: an output has the `start` of its window as watermark, as the engine does, or the
-    `largest` time of the records of its two slices, as in the document's diagram; then chunks of one window differ, and
-    later windows may produce results below it. `trigger` is as in `Aggregate`.
+    the start of the window. When a window fires is the option `trigger` of the rules, and which watermark an output has
+    the option `carries`.
     """
 
     _: KW_ONLY
     left: Annotated[tuple[Name, ...], EACH_ONCE] = ()
-    carries: Option[Literal["start", "largest"]] = UNSET
 
 
 PlanOperator = Annotated[
     Scan | Filter | Projection | Emit | Renumber | InOrder | Aggregate | Join, Field(discriminator="kind")
 ]
 """Any operator of a chain."""
+
+
+def _not_by_name(offered: object) -> object:
+    if offered == "when full":
+        raise ValueError('leave it out, and give the scenario rules=wm.progress.Rules(sends="when full")')
+    return offered
 
 
 @value
@@ -178,12 +173,11 @@ class Source:
     the source being in order) and `lag_ms` more. `disorder_ms` breaks that order: each record happened up to that much
     earlier than it should have.
 
-    A buffer is sent when it holds `buffer_records`, or `flush_every_ms` after its first record ("when full": only then,
-    "as many tuples as possible"). `stamp` chooses the watermark: the largest event time of the buffer, less
-    `allowed_lateness_ms`, or its creation time. `stamped` says where the watermark is set: at the source, or at the end
-    of the first pipeline (`filter`) as in the engine, where a buffer without records gets 0. Each record has one of
-    `keys` keys, drawn at random; a trace has its own. `operators` is the chain that only the buffers of this source
-    pass.
+    A buffer is sent when it holds `buffer_records`, or `flush_every_ms` after its first record (None: as the option
+    `sends` of the rules has it). `stamp` chooses the watermark: the largest event time of the buffer, less
+    `allowed_lateness_ms`, or its creation time. Where it is set is the option `stamped` of the rules. Each record has
+    one of `keys` keys, drawn at random; a trace has its own. `operators` is the chain that only the buffers of this
+    source pass.
     """
 
     name: Name
@@ -200,10 +194,9 @@ class Source:
     lag_ms: Ms = 0
     disorder_ms: Ms = 0
     buffer_records: PositiveCount = 64
-    flush_every_ms: Option[Period | Literal["when full"]] = UNSET
+    flush_every_ms: Annotated[Period | None, BeforeValidator(_not_by_name)] = None
     stamp: Literal["event_time", "ingestion_time"] = "event_time"
     allowed_lateness_ms: Ms = 0
-    stamped: Option[Literal["source", "filter"]] = UNSET
     keys: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 1
     operators: tuple[PlanOperator, ...] = ()
 
@@ -521,9 +514,9 @@ def windowing_of(query: Query) -> dict[str, Aggregate | Join]:
     return {BUILD if number == 1 else f"{BUILD}-{number}": operator for number, operator in enumerate(operators, 1)}
 
 
-def firing_rules_of(part: Aggregate | Join) -> FiringRules:
+def firing_rules_of(part: Aggregate | Join, trigger: Trigger) -> FiringRules:
     """The windows of an operator, and when they fire."""
-    return FiringRules(windows=SlidingWindows(part.size_ms, part.slide_ms or part.size_ms), trigger=part.trigger)
+    return FiringRules(windows=SlidingWindows(part.size_ms, part.slide_ms or part.size_ms), trigger=trigger)
 
 
 def _upwards(part: Source | Branch) -> Iterator[Source | Branch]:
@@ -607,15 +600,9 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
 
     `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish their
     buffers, and `flush_at_end` fires the remaining windows. `start_ms` is the clock at the start, zero or, for a real
-    trace, a moment in milliseconds since 1970. `chunk_base` is 0 as documented or 1 as in the engine; `complete` and
-    `local` are the rules of the trackers. `rules` sets all options in which the design, the implementation and sound
-    rules differ, unless a part sets them itself; `options` shows what is in effect. All randomness comes from
-    `seed`: the same scenario always gives the same recording.
-
-    The design contradicts itself: its code snippet (`complete="literal"`) never completes a sequence with a single
-    chunk number 0. All inputs of its own diagram are such sequences, so no window fires there with `rules="design"`.
-    `rules="diagram"` is the design with one difference: a sequence is complete when all its chunks have arrived, as the
-    sentence before the snippet says.
+    trace, a moment in milliseconds since 1970. `rules` is a set of rules, "design", "implementation", "sound" or
+    "diagram", or `Rules` with other options; `options` shows what is in effect. All randomness comes from `seed`: the
+    same scenario always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -626,31 +613,9 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     duration_ms: Period
     start_ms: Start = 0
     flush_at_end: Flag = True
-    rules: PlanRules = "sound"
-    chunk_base: Option[Literal[0, 1]] = UNSET
-    complete: Option[Literal["set", "count", "literal", "balance"]] = UNSET
-    local: Option[Literal["running_max", "head", "literal"]] = UNSET
+    rules: OrName[Rules] = Rules()
+    rule_set = Rules
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
-
-    @property
-    def resolved(self) -> Self:
-        """The same scenario with all that was left to its `rules` filled in: what is run."""
-        if self.rules != "diagram":
-            return resolved(self, self.rules, self.rule_table)
-        completes = self.replace(complete="set") if self.complete is UNSET else self
-        return resolved(completes, "design", self.rule_table)
-
-    @classmethod
-    def rule_names(cls) -> tuple[str, ...]:
-        """As of every scenario, and those of the drawing."""
-        return get_args(PlanRules)
-
-    @classmethod
-    def rule_values(cls, rules: str) -> dict[tuple[type, str], object]:
-        """As of every scenario; those of the drawing are the design with one difference."""
-        if rules != "diagram":
-            return super().rule_values(rules)
-        return super().rule_values("design") | {(ProgressScenario, "complete"): "set"}
 
     def _problems(self) -> Iterator[Problem]:
         queries, shared = Counter(query.name for query in self.queries), _shared_names(self.queries)
@@ -677,7 +642,8 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
                 else:
                     records, named = int(source.rate_per_s * self.duration_ms / 1_000), "rate_per_s"
                 yield Cost.of_events(f"{field}.{named}", records, _RECORD_US)
-                flushes = self.duration_ms // flush_ms if isinstance(flush_ms := source.flush_every_ms, int) else 0
+                flush_ms = source.flush_every_ms or self.rules.flush_every_ms
+                flushes = 0 if flush_ms is None else self.duration_ms // flush_ms
                 buffers = min(records, records // source.buffer_records + flushes + 1)
                 # An operator of a pipeline costs next to nothing; one that waits, and what it makes larger, does.
                 chunks = math.prod(
@@ -699,38 +665,9 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
             ("workers", f"{self.workers.count}, {self.workers.service_mean_ms:g} ms a buffer ({self.workers.service})"),
             ("script", as_lines(repr(action) for action in self.script)),
             ("duration", f"{duration_text(self.duration_ms)}, seed {self.seed}"),
-            *([("rules", self.rules)] if self.rules != "sound" else []),
+            *([("rules", str(self.rules))] if self.rules != Rules() else []),
         ]
         return html_card(f"Scenario “{self.name}”", rows)
-
-
-ProgressScenario.rule_table = {
-    ProgressScenario: {
-        "chunk_base": (0, 1, 0),
-        "complete": ("literal", "balance", "set"),
-        "local": ("literal", "head", "running_max"),
-    },
-    Source: {"flush_every_ms": ("when full", 1_000, 1_000), "stamped": ("source", "filter", "source")},
-    Aggregate: {"trigger": ("exact", "strict", "exact")},
-    Join: {"carries": ("largest", "start", "start"), "trigger": ("exact", "strict", "exact")},
-}
-_BARRIER: Final = (
-    "“A timestamp-barrier after which no tuples with a timestamp smaller than the global watermark will arrive.” "
-    "(Reasoning about progress)"
-)
-_LARGEST: Final = "“The largest timestamp in the tuple buffer becomes the watermark timestamp.” (Watermark Timestamp)"
-ProgressScenario.rule_sentences = {
-    "ProgressScenario.chunk_base": "“The ChunkNumber is set to 0 for the first tuple buffer of each sequence number.” "
-    "(ChunkNumber)",
-    "ProgressScenario.complete": "“return numSeenChunks == lastChunkNumber” (ChunkNumber, the snippet)",
-    "ProgressScenario.local": "“The watermark timestamp of maximum Seq_i, for which it saw all ChunkNumbers of all "
-    "Seq_i-1.” (Reasoning about progress)",
-    "Source.flush_every_ms": "“As a default, sources write as many tuples to tuple buffers as possible.” (ChunkNumber)",
-    "Source.stamped": _LARGEST,
-    "Aggregate.trigger": _BARRIER,
-    "Join.carries": _LARGEST,
-    "Join.trigger": _BARRIER,
-}
 
 
 def _summary(part: Source | Branch) -> str:
@@ -748,14 +685,3 @@ def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[
             yield Problem(
                 ("script", number, "worker"), f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
             )
-
-
-def tracker_rules_of(recording: Recording) -> ProgressRules | None:
-    """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
-    scenario = recording.scenario_as(ProgressScenario)
-    return None if scenario is None else tracker_rules(scenario.resolved)
-
-
-def tracker_rules(scenario: ProgressScenario) -> ProgressRules:
-    """The rules of the trackers in a scenario that is resolved."""
-    return ProgressRules(chunk_base=scenario.chunk_base, complete=scenario.complete, local=scenario.local)

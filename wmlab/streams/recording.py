@@ -23,6 +23,7 @@ from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
 from wmlab.streams.run_measures import EventsInLog, measures
+from wmlab.streams.scenario.rules import configuration
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.run import simulate
 from wmlab.streams.tables import TABLES
@@ -60,8 +61,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
             return ""
         start_ms, end_ms = span_ms
         first_ms = min(self.table("writer_marks")["received_ms"].to_pylist(), default=start_ms)
-        cycles, streams = written.resolved.controllers.configuration, written.resolved.all_streams
-        cycle_ms = first_ms + min(cycles(stream).delay_ms for stream in streams)
+        controllers, rules = written.controllers, written.resolved.rules
+        cycle_ms = first_ms + min(configuration(part, controllers, rules).delay_ms for part in written.all_streams)
         if cycle_ms < end_ms:
             return ""
         lasted, until = rounded(end_ms - start_ms), rounded(cycle_ms - start_ms)

@@ -123,7 +123,7 @@ def field_named(scenario: StreamScenario, name: str) -> Location:
 
     Raises `ScenarioError` unless there is exactly one.
     """
-    name = "timestamp_aggregation_timeout_ms" if name == "timeout_ms" else name
+    name = {"timeout_ms": "timestamp_aggregation_timeout_ms", "rules": "rules.base"}.get(name, name)
     by_path = {".".join(names): location for names, location in _locations(scenario.resolved)}
     chosen = [path for path in by_path if name in (path, path.rpartition(".")[2])]
     if name in by_path or len(chosen) == 1:

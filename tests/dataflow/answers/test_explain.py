@@ -123,10 +123,10 @@ def test_a_key_of_one_input_only_is_stuck_until_the_other_is_idle() -> None:
 
 
 def test_a_filter_inside_a_source_that_rejects_all_makes_it_silent() -> None:
-    flows = merged(source("a"), source("b", where="id < 0", idle_timeout_ms=50), mode="hz")
+    flows = merged(source("a"), source("b", where="id < 0", idle_timeout_ms=50), rules="implementation")
     answer = flows.record().explain(at_ms=200)
     assert (kinds(answer), answer.holders[0].rejected) == ([("partition 0 of b", "silent")], 21)
-    assert flows.replace(mode="sound").record().explain(at_ms=200).watermark >= 190
+    assert flows.replace(rules="sound").record().explain(at_ms=200).watermark >= 190
 
 
 def test_a_watermark_that_waits_on_a_queue_and_one_behind_a_call() -> None:

@@ -26,43 +26,43 @@ def test_the_order_of_idle_messages_in_three_rules() -> None:
         "Merging 2 inputs (sound): 6 interleavings (all) give 2 distinct outputs and 1 final value. "
         "The steps differ, the end does not: 20, idle."
     )
-    before = flow.permutations(IDLE_LAST, deviations=["highest_held_back"])
+    before = flow.permutations(IDLE_LAST, rules=flow.Rules(highest_held_back=True))
     counts = {("10", "idle"): 3, ("10", "20", "idle"): 2, ("20", "idle"): 1}
     assert {entry.output: entry.count for entry in before} == counts
     assert before.finals == ("10, idle", "20, idle")
     assert "depends on the order: 10, idle or 20, idle" in before.sentence
     done = [[10, "idle"], [20, "done"]]
-    assert len(flow.permutations(done, mode="hz").finals) == 2
-    assert len(flow.permutations(done, deviations=["done_hides_idle"]).finals) == 2
+    assert len(flow.permutations(done, rules="implementation").finals) == 2
+    assert len(flow.permutations(done, rules=flow.Rules(done_hides_idle=True)).finals) == 2
     assert len(flow.permutations(done).finals) == 1
     assert flow.permutations([["idle"], []]).finals == ("no watermark",)
     assert flow.permutations([["idle"], ["idle"]]).finals == ("no watermark, idle",)
 
 
 def test_without_the_flush_an_event_lets_nothing_through_nor_does_a_watermark_of_another_key() -> None:
-    quiet = flow.permutations({"a": [6, "idle", "event"], "b": ["idle"]}, deviations=["highest_held_back"])
+    quiet = flow.permutations({"a": [6, "idle", "event"], "b": ["idle"]}, rules=flow.Rules(highest_held_back=True))
     assert {entry.output for entry in quiet} == {("6", "idle"), ("6",), ("idle",), ()} - {
         output for output in (("6",), ()) if output not in {entry.output for entry in quiet}
     }
     assert ("idle", "6") not in {entry.output for entry in quiet}
-    keyed = flow.permutations({"a": [6, "idle", (1, 3)], "b": ["idle"]}, deviations=["highest_held_back"])
+    keyed = flow.permutations({"a": [6, "idle", (1, 3)], "b": ["idle"]}, rules=flow.Rules(highest_held_back=True))
     after_both = next(entry for entry in keyed if entry.example == ("a", "a", "b", "a"))
     assert after_both.output == ("idle", "1:3")
 
 
 def test_the_two_defects_that_pull_request_22440_mended() -> None:
     woken = {"a": [1, "idle", "event"], "b": [1, "idle"]}
-    before = flow.permutations(woken, deviations=["event_leaves_idle"])
+    before = flow.permutations(woken, rules=flow.Rules(event_leaves_idle=True))
     assert ("1", "idle") in {entry.output for entry in before if entry.example[-1] == "b"}, "a is active"
     mended = flow.permutations(woken)
     assert all("idle" not in entry.output for entry in mended if entry.example == ("a", "b", "a", "a", "b"))
     ended = {"a": [1, "done"], "b": [1, 5, "idle"]}
     assert flow.permutations(ended).finals == ("5, idle",)
-    assert flow.permutations(ended, deviations=["end_counts_as_active"]).finals == ("5",)
+    assert flow.permutations(ended, rules=flow.Rules(end_counts_as_active=True)).finals == ("5",)
 
 
 def test_failing_orders_are_counted() -> None:
-    answer = flow.permutations({"x": [1, "idle", "done"], "y": [(1, 5), "done"]}, mode="hz")
+    answer = flow.permutations({"x": [1, "idle", "done"], "y": [(1, 5), "done"]}, rules="implementation")
     failed = [entry for entry in answer if entry.failure is not None]
     assert failed
     assert {entry.final for entry in failed} == {"fails"}
@@ -105,7 +105,7 @@ def test_a_dataflow_whose_result_depends_on_the_order() -> None:
 
 
 def test_the_answer_is_a_value_with_a_table() -> None:
-    answer = flow.permutations(IDLE_LAST, deviations=["highest_held_back"])
+    answer = flow.permutations(IDLE_LAST, rules=flow.Rules(highest_held_back=True))
     assert isinstance(answer, Permutations)
     assert json.loads(answer.to_json())["sentence"] == answer.sentence
     assert answer.to_pandas()["count"].tolist() == [3, 2, 1]
@@ -121,8 +121,7 @@ def test_the_answer_is_a_value_with_a_table() -> None:
         ([["soon"]], {}),
         ([[True]], {}),
         ([[(200, 1)]], {}),
-        ([[1]], {"deviations": ["nothing"]}),
-        ([[1]], {"mode": "x"}),
+        ([[1]], {"rules": "x"}),
     ],
 )
 def test_items_that_cannot_come_are_refused(inputs: Any, options: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def test_the_size_of_state_is_said_as_the_table_has_it_and_nothing_is_forecast()
 
 
 def test_interleavings_are_bars_by_their_ends() -> None:
-    answer = wm.dataflow.permutations([[10, "idle"], [20, "idle"]], deviations=["highest_held_back"])
+    answer = wm.dataflow.permutations([[10, "idle"], [20, "idle"]], rules=wm.dataflow.Rules(highest_held_back=True))
     chart = charts.interleavings(answer)
     assert chart.sentence == answer.sentence
     assert chart.data["count"] == [3, 2, 1]

@@ -1,4 +1,4 @@
-"""The judge of dataflows says ok of a sound run, finds the defects of `hz`, and proves every promise that is broken."""
+"""The judge of dataflows says ok of a sound run, finds the defects of the shipped code, and proves what is broken."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_an_unknown_invariant_is_refused() -> None:
 
 @cache
 def lossy() -> Recording:
-    """Mode `hz`, with a right side of the join that ends before the left one."""
-    return sound(until=400, mode="hz")
+    """The shipped code, with a right side of the join that ends before the left one."""
+    return sound(until=400, rules="implementation")
 
 
 @cache
 def woken() -> Recording:
-    """Mode `hz`, with an edge that is idle, and then brings watermarks without rows."""
+    """The shipped code, with an edge that is idle, and then brings watermarks without rows."""
     keyed = [flow.EventTime("t", key=0), flow.EventTime("u", key=1)]
     rows = [[t, t, 1_000 + t, t // 10 % 2] for t in (0, 10, 20, 300, 310, 320, 330)]
     columns = {"columns": ["arrival", "t", "u", "k"], "arrival": "arrival", "times": keyed, "ends": True}
@@ -85,10 +85,10 @@ def woken() -> Recording:
         flow.Sink("pairs"),
     ]
     edges = ["a -> m -> out", "b -> m", "b -> j -> pairs", "c -> none -> j"]
-    return flow.Dataflow("woken", vertices=vertices, edges=edges, duration_ms=2_000, mode="hz").record()
+    return flow.Dataflow("woken", vertices=vertices, edges=edges, duration_ms=2_000, rules="implementation").record()
 
 
-HZ: dict[str, tuple[Callable[[], Recording], str]] = {
+SHIPPED: dict[str, tuple[Callable[[], Recording], str]] = {
     "K3": (woken, "where coalescing gives no watermark"),
     "K4": (woken, "does not say that all its inputs are idle"),
     "K6": (woken, "never left m["),
@@ -97,9 +97,9 @@ HZ: dict[str, tuple[Callable[[], Recording], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HZ)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_the_defects_of_the_shipped_code_are_found(name: str) -> None:
-    run, words = HZ[name]
+    run, words = SHIPPED[name]
     verdict = judged(run(), name)
     assert verdict.verdict == "violated"
     assert words in (verdict.what or "")
@@ -119,8 +119,8 @@ def _own(change: Callable[[Any, int], tuple[Any, list[int]]]) -> Recording:
         flow.Source("s", columns=["t"], rows=rows, arrival="t", times="t"),
         flow.Custom("own", function=function),
     ]
-    edges, off = ["s -> own -> out"], ["emission_unchecked"]
-    return flow.Dataflow("own", vertices=[*vertices, flow.Sink("out")], edges=edges, deviations=off).record()
+    edges, rules = ["s -> own -> out"], flow.Rules(emission_unchecked=True)
+    return flow.Dataflow("own", vertices=[*vertices, flow.Sink("out")], edges=edges, rules=rules).record()
 
 
 RULES: dict[str, tuple[str, Callable[[Any, int], tuple[Any, list[int]]], str]] = {
@@ -150,10 +150,11 @@ def test_a_processor_of_ones_own_breaks_each_rule_about_watermarks_and_is_found(
 
 
 def test_of_a_window_that_sends_bounds_only_no_other_watermarks_are_due() -> None:
-    window = flow.Window("w", 100, column="t", aggregates={"n": "count()"}, bounds_only=True)
+    window = flow.Window("w", 100, column="t", aggregates={"n": "count()"})
     vertices = [source("a", range(3, 500, 20)), window, flow.Sink("out")]
     again = {"guarantee": "exactly_once", "snapshot_every_ms": 90, "faults": [flow.Restart(350)]}
-    run = flow.Dataflow("bounds", vertices=vertices, edges=["a -> w -> out"], **again).record()
+    rules = flow.Rules(bounds_only=True)
+    run = flow.Dataflow("bounds", vertices=vertices, edges=["a -> w -> out"], rules=rules, **again).record()
     as_they_come = altered(run, {"vertices": [row | {"grid": None} for row in rows_of(run)["vertices"]]})
     for recording, expected in ((run, "ok"), (as_they_come, "violated")):
         verdicts = check(recording, "K6", "K15")

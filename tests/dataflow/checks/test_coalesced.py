@@ -14,30 +14,31 @@ from wmlab.core.errors import ModelError, UnknownNameError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.checks.steps import all_steps, coalesced_steps
-from wmlab.dataflow.model.processor import SHIPPED, SOUND, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
 
 TABLES = ("items", "queues", "coalescing")
 FLOWS = range(20)
-KEYED = Deviations(keyed_idle=True)
-PARTLY = Deviations(watermark_wakes_one_key=True, done_hides_idle=True)
-BEFORE_22440 = Deviations(event_leaves_idle=True, end_counts_as_active=True)
-UNFLUSHED = Deviations(highest_held_back=True)
+SOUND = flow.Rules()
+SHIPPED = flow.Rules("implementation")
+KEYED = flow.Rules(keyed_idle=True)
+PARTLY = flow.Rules(watermark_wakes_one_key=True, done_hides_idle=True)
+BEFORE_22440 = flow.Rules(event_leaves_idle=True, end_counts_as_active=True)
+UNFLUSHED = flow.Rules(highest_held_back=True)
 
 
 @cache
-def recorded(rules: Deviations) -> tuple[Recording, ...]:
-    return tuple(generated(number, deviations=rules).record() for number in FLOWS)
+def recorded(rules: flow.Rules) -> tuple[Recording, ...]:
+    return tuple(generated(number, rules=rules).record() for number in FLOWS)
 
 
 def known_by(row: Row, position: int) -> tuple[Any, ...]:
     return *(row[name] for name in ("execution", "vertex", "instance", "level", "edge", "stimulus")), position
 
 
-def steps_of(recording: Recording, rules: Deviations) -> list[Row]:
+def steps_of(recording: Recording, rules: flow.Rules) -> list[Row]:
     tables = (recording.table(name).to_pylist(maps_as_pydicts="strict") for name in TABLES)
-    return coalesced_steps(*tables, rules)
+    return coalesced_steps(*tables, rules.deviations)
 
 
 def told_by(recording: Recording) -> list[Row]:
@@ -50,9 +51,9 @@ def told_by(recording: Recording) -> list[Row]:
 @pytest.mark.parametrize(
     "rules",
     [SOUND, SHIPPED, PARTLY, KEYED, BEFORE_22440, UNFLUSHED],
-    ids=["design", "hz", "two deviations", "keyed", "before 22440", "unflushed"],
+    ids=["sound", "implementation", "two deviations", "keyed", "before 22440", "unflushed"],
 )
-def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
+def test_every_step_is_that_of_the_recording(rules: flow.Rules) -> None:
     """The coalescers of the run were fed by its queues, those here by the items of the tables."""
     count = 0
     for recording in recorded(rules):
@@ -71,7 +72,7 @@ def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
 @pytest.mark.parametrize("number", FLOWS)
 def test_steps_of_levels_with_one_input_are_those_of_a_run_that_records_them(number: int) -> None:
     """A deviation that only a join shows changes nothing here but that all levels are recorded."""
-    both = [generated(number, deviations=rules).record() for rules in (SOUND, Deviations(unmatched_lost_at_end=True))]
+    both = [generated(number, rules=rules).record() for rules in (SOUND, flow.Rules(unmatched_lost_at_end=True))]
     lean, full = ([run.table(name).to_pylist(maps_as_pydicts="strict") for name in TABLES] for run in both)
     assert len(lean[2]) <= len(full[2])
     assert sorted(map(str, all_steps(*full))) == sorted(map(str, full[2]))
@@ -87,7 +88,7 @@ def test_steps_of_levels_with_one_input_are_those_of_a_run_that_records_them(num
 
 def test_spark_follows_many_dataflows_as_the_model_does_each(spark: SparkSession) -> None:
     recordings = recorded(BEFORE_22440)
-    asked = coalesced(*frames(spark, recordings, TABLES), deviations=BEFORE_22440)
+    asked = coalesced(*frames(spark, recordings, TABLES), deviations=BEFORE_22440.deviations)
     rows = [row.asDict(recursive=True) for row in asked.collect()]
     expected = [{"stream": run.name} | step for run in recordings for step in steps_of(run, BEFORE_22440)]
     assert sorted(rows, key=str) == sorted(({name: row[name] for name in asked.columns} for row in expected), key=str)

@@ -14,7 +14,7 @@ STORED = sorted(path.stem for path in (FOLDER / "flows").glob("*.yaml"))
 
 @pytest.mark.parametrize("name", STORED)
 def test_a_stored_dataflow_keeps_them(name: str) -> None:
-    recording = flow.Dataflow.load(FOLDER / "flows" / f"{name}.yaml").replace(mode="sound", deviations=()).record()
+    recording = flow.Dataflow.load(FOLDER / "flows" / f"{name}.yaml").replace(rules="sound").record()
     assert {one.invariant: one.what for one in check(recording, *OWN_RULES) if one.verdict == "violated"} == {}
 
 

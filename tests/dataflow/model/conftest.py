@@ -1,12 +1,10 @@
-"""Both modes of the model, for tests whose result is the same in each or names the difference."""
+"""Both rules of the model, for tests whose result is the same in each or names the difference."""
 
 from __future__ import annotations
 
 import pytest
 
-from wmlab.dataflow.model.processor import Mode
 
-
-@pytest.fixture(params=["sound", "hz"])
-def mode(request: pytest.FixtureRequest) -> Mode:
+@pytest.fixture(params=["sound", "implementation"])
+def rules(request: pytest.FixtureRequest) -> str:
     return request.param

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from wmlab.dataflow.model.items import IDLE_MESSAGE, Barrier, Item, Watermark
-from wmlab.dataflow.model.processor import SHIPPED, SOUND, Call, Deviations, Drop, Mode, Processor
+from wmlab.dataflow.model.processor import SOUND, Call, Deviations, Drop, Processor
 from wmlab.dataflow.model.transform import Transform
+from wmlab.dataflow.rules import Rules
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.sim.columns import JobTable
 from wmlab.dataflow.sim.instance import ProcessorInstance, Queue
@@ -16,7 +17,9 @@ from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
 S = TypeVar("S")
-RULES: dict[Mode, Deviations] = {"sound": SOUND, "hz": SHIPPED}
+DESIGN = Rules("design").deviations
+SHIPPED = Rules("implementation").deviations
+RULES: dict[str, Deviations] = {"sound": SOUND, "implementation": SHIPPED}
 
 
 def merge() -> Transform:

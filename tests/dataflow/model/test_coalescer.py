@@ -1,7 +1,7 @@
 """Merging: one key against its definition; all keys, that do not touch each other while idleness is that of the input
 and order does not matter in `design`; and the queues of an edge, of which no item is lost or reordered.
 
-The generator finds histories where order matters, and where jobs fail for nothing, in `hz`.
+The generator finds histories where order matters, and where jobs fail for nothing, in `implementation`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import groupby
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings, strategies as st
 
-from tests.dataflow.model.driving import Edge
+from tests.dataflow.model.driving import SHIPPED, Edge
 from tests.dataflow.model.histories import (
     EVENT,
     Stream,
@@ -29,7 +29,7 @@ from tests.dataflow.model.histories import (
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Barrier, Item, Watermark
-from wmlab.dataflow.model.processor import SHIPPED, SOUND, Deviations, JobFailedError, Reason
+from wmlab.dataflow.model.processor import SOUND, Deviations, JobFailedError, Reason
 from wmlab.dataflow.sim.instance import Guarantee
 
 HISTORIES = interleaved(streams())
@@ -37,7 +37,7 @@ SMALL = inputs(lasting(length=2), most=3).filter(lambda chosen: sum(map(len, cho
 SEARCH = settings(
     max_examples=3_000, phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck), database=None
 )
-MODE = pytest.mark.parametrize("deviations", [SOUND, SHIPPED], ids=["design", "hz"])
+OF_BOTH = pytest.mark.parametrize("deviations", [SOUND, SHIPPED], ids=["sound", "implementation"])
 
 
 def by_definition(count: int, updates: Updates) -> list[int | None]:
@@ -71,7 +71,7 @@ def failure(updates: Updates) -> JobFailedError:
     return caught.value
 
 
-@MODE
+@OF_BOTH
 def test_the_five_items_of_the_document(deviations: Deviations) -> None:
     """Hazelcast, "Example": wm(0, 10), wm(1, 12), wm(0, 11), wm(1, 13), wm(0, 14) gives 10, 11, nothing, and 13."""
     items = [(0, 10), (1, 12), (0, 11), (1, 13), (0, 14)]
@@ -114,7 +114,7 @@ def test_the_ends_of_time_are_kept_apart_from_what_watermarks_say() -> None:
     assert [coalescer.step(*update) for update in updates] == [None, MIN + 1, MAX - 1]
 
 
-@MODE
+@OF_BOTH
 @given(history=HISTORIES)
 def test_no_key_ever_goes_back(history: tuple[int, Updates], deviations: Deviations) -> None:
     count, updates = history
@@ -197,9 +197,9 @@ def test_the_order_does_not_matter_while_idleness_lasts(chosen: list[Stream]) ->
     assert len(outcomes(chosen, SOUND)) == 1
 
 
-def test_the_generator_finds_that_the_order_matters_and_that_jobs_fail_for_nothing_in_hz() -> None:
+def test_the_generator_finds_that_the_order_matters_and_that_jobs_fail_for_nothing_as_shipped() -> None:
     def is_end(chosen: list[Stream]) -> list[bool]:
-        """Of each outcome in `hz`, whether it is not a failure."""
+        """Of each outcome in `implementation`, whether it is not a failure."""
         return [isinstance(outcome, tuple) for outcome in outcomes(chosen, SHIPPED)]
 
     differing = find(SMALL, lambda chosen: sum(is_end(chosen)) > 1, settings=SEARCH)
@@ -252,7 +252,7 @@ def all_drains(run: Run, deviations: Deviations = SOUND) -> tuple[Edge, Drains]:
     return edge, drains
 
 
-@MODE
+@OF_BOTH
 @given(run=runs())
 def test_events_and_specials_are_never_mixed_and_no_event_is_lost(run: Run, deviations: Deviations) -> None:
     try:

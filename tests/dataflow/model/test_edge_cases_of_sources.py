@@ -11,15 +11,14 @@ from tests.dataflow.model.driving import RULES
 from tests.dataflow.model.histories import rising, watermarks
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, FrameGrid, Item, Watermark
-from wmlab.dataflow.model.processor import Mode
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
 
 
 class Source:
     """A source and what left it."""
 
-    def __init__(self, mode: Mode, partitions: int = 1, *, lag: int = 0, policy: Any = None, **options: Any) -> None:
-        self.mapper = EventTimeMapper(policy=policy or FixedLag(lag), deviations=RULES[mode], **options)
+    def __init__(self, rules: str, partitions: int = 1, *, lag: int = 0, policy: Any = None, **options: Any) -> None:
+        self.mapper = EventTimeMapper(policy=policy or FixedLag(lag), deviations=RULES[rules], **options)
         self.state = self.mapper.start(partitions)
 
     def event(self, time: int, partition: int = 0, now_ms: int = 0) -> list[Item]:
@@ -34,8 +33,8 @@ def wm(value: int) -> Watermark:
     return Watermark(0, value)
 
 
-def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(mode: Mode) -> None:
-    source = Source(mode, 2, lag=3, idle_timeout_ms=10)
+def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(rules: str) -> None:
+    source = Source(rules, 2, lag=3, idle_timeout_ms=10)
     assert source.event(10) == [(10,)]
     assert source.state.next_deadline_ms(now_ms=0) == 10
     assert source.tick(9) == []
@@ -43,47 +42,47 @@ def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(mode: Mo
     assert source.state.next_deadline_ms(now_ms=10) is None
 
 
-def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a_millisecond(mode: Mode) -> None:
-    source = Source(mode, 2, lag=3, idle_timeout_ms=None)
+def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a_millisecond(rules: str) -> None:
+    source = Source(rules, 2, lag=3, idle_timeout_ms=None)
     assert source.event(10) == [(10,)]
     assert source.tick(10**12) == []
     assert source.state.next_deadline_ms(now_ms=0) is None
-    shortest = Source(mode, idle_timeout_ms=1)
+    shortest = Source(rules, idle_timeout_ms=1)
     assert (shortest.tick(0), shortest.tick(1)) == ([], [IDLE_MESSAGE])
 
 
-def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(mode: Mode) -> None:
-    source = Source(mode, policy=RealTimeLag(5))
+def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(rules: str) -> None:
+    source = Source(rules, policy=RealTimeLag(5))
     assert source.event(990, now_ms=1_000) == [wm(990), (990,)]
     assert source.event(980, now_ms=1_001) == [(980,)]
     assert source.tick(1_002) == [wm(997)]
 
 
-def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) -> None:
+def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(rules: str) -> None:
     for frames, sent in (
         (FrameGrid(1), list(range(7, 37))),
         (FrameGrid(10), [0, 10, 20, 30]),
         (FrameGrid(10, offset=3), [3, 13, 23, 33]),
         (None, []),
     ):
-        source = Source(mode, lag=3, frames=frames)
+        source = Source(rules, lag=3, frames=frames)
         assert watermarks([item for time in range(10, 40) for item in source.event(time)], 0) == sent
-    silent = Source(mode, frames=None, idle_timeout_ms=5)
+    silent = Source(rules, frames=None, idle_timeout_ms=5)
     assert silent.event(10) + silent.tick(5) == [(10,), IDLE_MESSAGE]
 
 
 @pytest.mark.parametrize("time", [MIN, MIN + 1, -5, 0, MAX - 1, MAX])
 @pytest.mark.parametrize("lag", [0, 7, 2**62, 2**63])
-def test_edge_case_22_the_ends_of_time_do_not_wrap_around(mode: Mode, time: int, lag: int) -> None:
-    source = Source(mode, lag=lag, frames=FrameGrid(4, 3))
+def test_edge_case_22_the_ends_of_time_do_not_wrap_around(rules: str, time: int, lag: int) -> None:
+    source = Source(rules, lag=lag, frames=FrameGrid(4, 3))
     items = source.event(time)
     floor = FrameGrid(4, 3).floor(time - lag) if time - lag > MIN else MIN
     assert watermarks(items, 0) == ([floor] if MIN < floor < MAX else [])
     assert items[-1] == (time,)
 
 
-def test_edge_case_23_the_first_watermark_exceeds_the_lowest_restored_one(mode: Mode) -> None:
-    source = Source(mode, 2)
+def test_edge_case_23_the_first_watermark_exceeds_the_lowest_restored_one(rules: str) -> None:
+    source = Source(rules, 2)
     source.mapper.restore(source.state, {0: 10, 1: 14})
     assert source.state.marks() == [10, 14]
     assert source.event(9) == [(9,)]
@@ -92,8 +91,8 @@ def test_edge_case_23_the_first_watermark_exceeds_the_lowest_restored_one(mode: 
     assert source.event(20) == [wm(14), (20,)]
 
 
-def test_edge_case_23_a_partition_that_had_none_begins_again(mode: Mode) -> None:
-    source = Source(mode, 2)
+def test_edge_case_23_a_partition_that_had_none_begins_again(rules: str) -> None:
+    source = Source(rules, 2)
     source.mapper.restore(source.state, {0: 10, 1: None})
     assert source.state.last == MIN
     assert source.event(3, partition=1) == [wm(3), (3,)]

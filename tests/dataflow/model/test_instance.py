@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.dataflow.model.driving import Instance
+from tests.dataflow.model.driving import SHIPPED, Instance
 from tests.dataflow.model.histories import EVENT, Stream, inputs, lasting, on_time, rising, streams, watermarks
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Barrier, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import SHIPPED, SOUND, Deviations, JobFailedError, Processor, Reason
+from wmlab.dataflow.model.processor import SOUND, Deviations, JobFailedError, Processor, Reason
 
 Called = tuple[Any, ...]
 """A method of a processor with what it was given."""

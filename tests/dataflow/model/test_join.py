@@ -14,17 +14,17 @@ from wmlab.core.errors import ModelError
 from wmlab.core.expression import compiled, join_time_bounds
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import LEFT, RIGHT, START, StreamJoin, minimum_spread
-from wmlab.dataflow.model.processor import JobFailedError, Mode, Reason
+from wmlab.dataflow.model.processor import JobFailedError, Reason
 
 
-def join(back: int = 1, ahead: int = 1, mode: Mode = "sound", **options: Any) -> Driven:
+def join(back: int = 1, ahead: int = 1, rules: str = "sound", **options: Any) -> Driven:
     """Rows (time,) of both sides, key 0 left and 1 right, joined where left - back <= right <= left + ahead."""
     made = {
         "keys": ({0: 0}, {1: 0}),
         "widths": (1, 1),
         "bounds": {0: {1: back}, 1: {0: ahead}},
         "condition": lambda row: row[0] - back <= row[1] <= row[0] + ahead,
-        "deviations": RULES[mode],
+        "deviations": RULES[rules],
         **options,
     }
     return Driven(StreamJoin(**made))
@@ -34,10 +34,10 @@ def kept(driven: Driven) -> list[list[tuple]]:
     return [[row.values for row in side] for side in driven.state.buffers]
 
 
-def two_keys(output: str, mode: Mode) -> Driven:
+def two_keys(output: str, rules: str) -> Driven:
     """Columns i0, i1 left and i2 right: i2 between i1 - 1 and i1 + 4. Key 0 has no bound."""
     return join(
-        mode=mode,
+        rules=rules,
         keys=({0: 0, 1: 1}, {2: 0}),
         widths=(2, 1),
         bounds={1: {2: 1}, 2: {1: 4}},
@@ -46,19 +46,19 @@ def two_keys(output: str, mode: Mode) -> Driven:
     )
 
 
-def test_edge_case_41_one_watermark_releases_several(mode: Mode) -> None:
+def test_edge_case_41_one_watermark_releases_several(rules: str) -> None:
     expected = {"state": [("wm", 1, 102), ("wm", 2, 101)], "buffer": [("wm", 0, 103), ("wm", 1, 102), ("wm", 2, 110)]}
     for output, released in expected.items():
-        driven = two_keys(output, mode)
+        driven = two_keys(output, rules)
         driven.rows((102, 101), (102, 103))
         driven.edge_wm(0, 103, 0)
         driven.edge_wm(0, 102, 1)
         assert driven.edge_wm(1, 110, 2) == released
 
 
-def test_edge_case_43_a_full_join_fails_at_the_next_row_and_one_with_much_output_counts_once(mode: Mode) -> None:
+def test_edge_case_43_a_full_join_fails_at_the_next_row_and_one_with_much_output_counts_once(rules: str) -> None:
     """Two rows are kept; the one that comes has two results and fills the join, and the output has room for one."""
-    instance = Instance(1, 1, processor=join(mode=mode, limit=3).processor, deviations=RULES[mode])
+    instance = Instance(1, 1, processor=join(rules=rules, limit=3).processor, deviations=RULES[rules])
     instance.push(0, 0, (5,), (5,)).run()
     assert instance.push(1, 0, (5,)).run(room=1) == [(5, 5), (5, 5)]
     with pytest.raises(JobFailedError, match="limit of 3") as failure:
@@ -78,15 +78,15 @@ def test_a_restart_takes_the_lowest_of_all_instances() -> None:
 
 
 @pytest.mark.parametrize(("outer", "padded"), [(LEFT, (5, None)), (RIGHT, (None, 9))])
-def test_edge_case_45_unmatched_rows_leave_padded_at_the_end(outer: int, padded: tuple, mode: Mode) -> None:
-    driven = join(mode=mode, outer=outer)
+def test_edge_case_45_unmatched_rows_leave_padded_at_the_end(outer: int, padded: tuple, rules: str) -> None:
+    driven = join(rules=rules, outer=outer)
     driven.rows((1,), (5,))
     driven.rows((1,), (9,), edge=1)
-    assert (driven.complete(), driven.size) == (([padded], 0) if mode == "sound" else ([], 4))
+    assert (driven.complete(), driven.size) == (([padded], 0) if rules == "sound" else ([], 4))
 
 
-def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(mode: Mode) -> None:
-    driven = join(mode=mode)
+def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(rules: str) -> None:
+    driven = join(rules=rules)
     before = driven.processor.snapshot()
     assert driven.wm(50, key=0) == []
     assert driven.edge_wm(0, 50, 7) == []
@@ -147,12 +147,18 @@ AMOUNTS = st.integers(-3, 5)
 OUTPUTS = st.sampled_from(["state", "buffer"])
 
 
-@given(interleaved(), st.one_of(st.tuples(OUTER, st.just("sound")), st.just((None, "hz"))), AMOUNTS, AMOUNTS, OUTPUTS)
+@given(
+    interleaved(),
+    st.one_of(st.tuples(OUTER, st.just("sound")), st.just((None, "implementation"))),
+    AMOUNTS,
+    AMOUNTS,
+    OUTPUTS,
+)
 def test_edge_case_46_rows_on_time_are_joined_as_in_a_batch_and_as_shipped_in_inner_joins(
-    drawn: Drawn, outer_and_mode: tuple[int | None, Mode], back: int, ahead: int, output: str
+    drawn: Drawn, outer_and_rules: tuple[int | None, str], back: int, ahead: int, output: str
 ) -> None:
-    outer, mode = outer_and_mode
-    driven = play(numbered(back, ahead, outer=outer, output=output, mode=mode), *drawn)
+    outer, rules = outer_and_rules
+    driven = play(numbered(back, ahead, outer=outer, output=output, rules=rules), *drawn)
     driven.complete()
     assert driven.drops == []
     assert Counter(rows(driven.out)) == batch(drawn[0], outer, back, ahead)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.dataflow.model.driving import SHIPPED
 from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Watermark
 from wmlab.dataflow.model.permute import Histories, MessageOrder, OrderOutcome, explore, orders
-from wmlab.dataflow.model.processor import SHIPPED, SOUND, Deviations, JobFailedError
+from wmlab.dataflow.model.processor import SOUND, Deviations, JobFailedError
 
 IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE_MESSAGE), (Watermark(0, 20), IDLE_MESSAGE)]
 UNFLUSHED = Deviations(highest_held_back=True)

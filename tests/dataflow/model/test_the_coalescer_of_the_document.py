@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.dataflow.model.driving import DESIGN, SHIPPED
 from tests.dataflow.model.literal import LiteralCoalescer, Out, Sent, drawn_history
 from tests.repetitions import Count, repetitions
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import IDLE_MESSAGE, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, SOUND, Deviations
+from wmlab.dataflow.model.processor import SOUND, Deviations
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 
 HISTORIES = repetitions(2_000, long=20_000)

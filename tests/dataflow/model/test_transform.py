@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.dataflow.model.driving import RULES, Driven, merge
+from tests.dataflow.model.driving import RULES, SHIPPED, Driven, merge
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.processor import SHIPPED, Drop, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.processor import Drop, JobFailedError, Reason
 from wmlab.dataflow.model.transform import LateDropProcessor, StatefulMapProcessor, Transform
 
 
@@ -61,12 +61,12 @@ def counting(ttl: int | None = 5, **options: object) -> Driven:
     return Driven(StatefulMapProcessor(initial=0, time=0, group=(1,), ttl=ttl, **given_options))
 
 
-def test_edge_case_24_late_rows_are_dropped_only_with_a_time_to_live(mode: Mode) -> None:
+def test_edge_case_24_late_rows_are_dropped_only_with_a_time_to_live(rules: str) -> None:
     for ttl, counted, drops in (
         (5, [1], [Drop(0, (9, "a"), "stateful map", 0, 9, 10)]),
         (None, [1, 2], []),
     ):
-        driven = counting(ttl, deviations=RULES[mode])
+        driven = counting(ttl, deviations=RULES[rules])
         driven.wm(10)
         driven.rows((9, "a"), (10, "a"))
         assert (driven.out, driven.drops) == ([("wm", 0, 10), *(("a", count) for count in counted)], drops)

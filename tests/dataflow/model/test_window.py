@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from tests.dataflow.model.driving import RULES, Driven, rows
 from wmlab.dataflow.model.aggregate import Aggregation
 from wmlab.dataflow.model.items import MAX, MIN
-from wmlab.dataflow.model.processor import JobFailedError, Mode, Reason
+from wmlab.dataflow.model.processor import JobFailedError, Reason
 from wmlab.dataflow.model.window import (
     SessionProcessor,
     WindowProcessor,
@@ -21,20 +21,20 @@ from wmlab.dataflow.model.window import (
 
 COUNT = (Aggregation("count"),)
 SEVERAL = (*COUNT, Aggregation("avg", 0), Aggregation("min", 0), Aggregation("count", 0, distinct=True))
-MODES = st.sampled_from(["sound", "hz"])
+SETS = st.sampled_from(["sound", "implementation"])
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: WindowShape(pair[0] * pair[1], pair[0]))
 ROWS = st.tuples(st.just("row"), st.integers(-12, 30), st.sampled_from("ab"))
 HISTORIES = st.lists(st.one_of(ROWS, st.tuples(st.just("wm"), st.integers(1, 12))), max_size=30)
 
 
-def rule(size: int, slide: int, mode: Mode = "sound", **options: object) -> WindowProcessor:
+def rule(size: int, slide: int, rules: str = "sound", **options: object) -> WindowProcessor:
     """Aggregates of rows (time, group)."""
-    given_options = {"group": (1,), "aggregates": COUNT, "deviations": RULES[mode], **options}
+    given_options = {"group": (1,), "aggregates": COUNT, "deviations": RULES[rules], **options}
     return WindowProcessor(shape=WindowShape(size, slide), time=0, **given_options)
 
 
-def window(size: int, slide: int, mode: Mode = "sound", **options: object) -> Driven:
-    return Driven(rule(size, slide, mode, **options))
+def window(size: int, slide: int, rules: str = "sound", **options: object) -> Driven:
+    return Driven(rule(size, slide, rules, **options))
 
 
 def sessions(timeout: int = 10, **options: object) -> Driven:
@@ -50,15 +50,15 @@ def test_edge_case_28_a_gap_of_a_thousand_frames_is_skipped() -> None:
     assert list(state.ends(shape, 1_001)) == [1, 1_001]
 
 
-def test_edge_case_29_only_one_key_drives_windows_and_sessions(mode: Mode) -> None:
-    for driven, end in ((window(4, 4, mode, key=1), 4), (sessions(key=1), 10)):
+def test_edge_case_29_only_one_key_drives_windows_and_sessions(rules: str) -> None:
+    for driven, end in ((window(4, 4, rules, key=1), 4), (sessions(key=1), 10)):
         driven.row(0, "a")
         assert driven.wm(100, key=0) == []
         assert driven.wm(50, key=1) == [(0, end, "a", 1), ("wm", 1, 50)]
 
 
-def test_edge_case_30_the_state_limit_fails_when_the_count_would_reach_it(mode: Mode) -> None:
-    driven = window(4, 2, mode, limit=3)
+def test_edge_case_30_the_state_limit_fails_when_the_count_would_reach_it(rules: str) -> None:
+    driven = window(4, 2, rules, limit=3)
     driven.rows((0, "a"), (0, "b"), (1, "b"))
     assert driven.size == 2
     with pytest.raises(JobFailedError, match="3 accumulators at a limit of 3") as failure:
@@ -66,39 +66,39 @@ def test_edge_case_30_the_state_limit_fails_when_the_count_would_reach_it(mode: 
     assert failure.value.reason == Reason.LIMIT_EXCEEDED
 
 
-def test_edge_case_31_a_lower_watermark_after_a_restart_opens_windows_again(mode: Mode) -> None:
-    driven = window(4, 4, mode)
+def test_edge_case_31_a_lower_watermark_after_a_restart_opens_windows_again(rules: str) -> None:
+    driven = window(4, 4, rules)
     driven.row(1, "a")
     before = driven.processor.snapshot()
     assert driven.wm(4) == [(0, 4, "a", 1), ("wm", 0, 4)]
-    again = driven.restarted(rule(4, 4, mode), others=[before])
+    again = driven.restarted(rule(4, 4, rules), others=[before])
     assert again.wm(2) == [("wm", 0, 2)]
     again.row(3, "a")
     assert again.drops == []
     assert again.wm(4) == [(0, 4, "a", 1), ("wm", 0, 4)]
 
 
-def test_windows_after_a_watermark_that_goes_back_without_a_restart(mode: Mode) -> None:
-    driven = window(4, 4, mode)
+def test_windows_after_a_watermark_that_goes_back_without_a_restart(rules: str) -> None:
+    driven = window(4, 4, rules)
     driven.wm(9)
     driven.wm(3)
     driven.row(3, "a")
     assert driven.wm(4) == [(0, 4, "a", 1), ("wm", 0, 4)]
 
 
-def test_a_frame_that_a_restart_moves_beyond_64_bits_is_refused_as_a_row_there(mode: Mode) -> None:
-    driven = window(1, 1, mode)
+def test_a_frame_that_a_restart_moves_beyond_64_bits_is_refused_as_a_row_there(rules: str) -> None:
+    driven = window(1, 1, rules)
     driven.row(MAX - 1, "a")
-    assert driven.restarted(rule(1, 1, mode)).complete() == [(MAX - 1, MAX, "a", 1)]
+    assert driven.restarted(rule(1, 1, rules)).complete() == [(MAX - 1, MAX, "a", 1)]
     with pytest.raises(JobFailedError, match=rf"into the window \[{MAX - 7}, {MAX + 3}\)") as failure:
-        driven.restarted(rule(10, 10, mode))
+        driven.restarted(rule(10, 10, rules))
     assert failure.value.reason == Reason.BEYOND_64_BITS
 
 
-def test_after_a_last_watermark_no_window_is_open_on_another_grid(mode: Mode) -> None:
-    driven = window(1, 1, mode)
+def test_after_a_last_watermark_no_window_is_open_on_another_grid(rules: str) -> None:
+    driven = window(1, 1, rules)
     driven.wm(MAX)
-    again = driven.restarted(rule(10, 10, mode))
+    again = driven.restarted(rule(10, 10, rules))
     again.row(MAX - 8, "a")
     assert [drop.time for drop in again.drops] == [MAX - 8]
 
@@ -196,9 +196,9 @@ def play(driven: Driven, history: list) -> list[tuple[int, str]]:
     return taken
 
 
-@given(HISTORIES, SHAPES, MODES)
-def test_windows_equal_a_batch_group_by_over_the_rows_taken(history: list, shape: WindowShape, mode: Mode) -> None:
-    driven = window(shape.size, shape.slide, mode)
+@given(HISTORIES, SHAPES, SETS)
+def test_windows_equal_a_batch_group_by_over_the_rows_taken(history: list, shape: WindowShape, rules: str) -> None:
+    driven = window(shape.size, shape.slide, rules)
     assert batch(play(driven, history), shape) == Counter(rows(driven.out))
     assert driven.size == 0
 

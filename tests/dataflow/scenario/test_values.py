@@ -14,7 +14,7 @@ import wmlab as wm
 from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, SOUND, Deviations
+from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.scenario.faults import AnyFault
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.open import load_scenario
@@ -73,7 +73,7 @@ def test_yaml_goes_both_ways(tmp_path: Path) -> None:
     routed = flow.Edge("orders", "join", by="id")
     dataflow = joined(
         edges=[routed, "join -> count -> out", flow.Edge("deliveries", "join", routing="broadcast")],
-        mode="hz",
+        rules="implementation",
         guarantee="exactly_once",
         snapshot_every_ms=50,
         faults=[flow.Restart(at_ms=70), flow.Stall("join", for_ms=5), flow.SilentPartition("orders", 0)],
@@ -97,12 +97,41 @@ def test_numpy_scalars_are_values() -> None:
     assert [type(field) for field in (source.rows or ())[2]] == [int, float]
 
 
-def test_deviations_are_named_one_by_one() -> None:
-    named = joined(deviations=["idle_repeated"])
-    assert named.deviations_on == Deviations(idle_repeated=True)
-    assert joined(deviations=Deviations(idle_repeated=True)) == named
-    with pytest.raises(Problems, match="is not a deviation; there are: watermark_wakes_one_key, "):
-        joined(deviations=["none such"])
+DEVIATIONS = {field.name for field in dataclasses.fields(Deviations)}
+IN_NO_CODE = {"highest_held_back", "keyed_idle", "event_leaves_idle", "end_counts_as_active"}
+"""What the code that ships does not do: a rule of the text, one that it rejects, and two defects that were repaired."""
+
+
+def test_the_options_that_are_true_or_false_are_the_deviations_of_the_model() -> None:
+    flags = {name for name, value in flow.Rules().options.items() if isinstance(value, bool)}
+    assert flags - {"bounds_only"} == DEVIATIONS
+    for name in flags - {"bounds_only"}:
+        assert flow.Rules(**{name: True}).deviations == Deviations(**{name: True})
+    with pytest.raises(Problems, match=r"idle_repeats: no such field, did you mean idle_repeated\?"):
+        flow.Rules(idle_repeats=True)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("fields", "answer"),
+    [
+        (
+            {"mode": "hz"},
+            'mode: no such field; give the scenario rules="design", rules="implementation" (formerly "hz")',
+        ),
+        (
+            {"deviations": ["keyed_idle"]},
+            "deviations: no such field; give the scenario rules=wm.dataflow.Rules(NAME=True)",
+        ),
+        (
+            {"keyed_idle": True},
+            "keyed_idle: is an option of the rules; give the scenario rules=wm.dataflow.Rules(keyed_i",
+        ),
+    ],
+)
+def test_a_field_of_a_former_form_is_answered_with_what_to_write(fields: dict[str, Any], answer: str) -> None:
+    with pytest.raises(Problems) as refused:
+        joined(**fields)
+    assert answer in str(refused.value)
 
 
 def test_a_dataflow_prints_as_a_list_of_its_vertices() -> None:
@@ -357,26 +386,27 @@ def test_a_mistake_in_a_file_has_its_line() -> None:
 
 def test_values_are_frozen_and_vertices_are_found_by_name() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        joined().mode = "hz"  # type: ignore[misc]
+        joined().rules = "implementation"  # type: ignore[misc]
     assert joined().vertex("join") == flow.Join("join", BOUNDED)
     with pytest.raises(ScenarioError, match="no vertex is called 'none'"):
         joined().vertex("none")
 
 
 @pytest.mark.parametrize(
-    ("rules", "options", "on"),
+    ("rules", "emit", "bounds_only", "on"),
     [
-        ("design", {"mode": "design", "vertices[2].emit": "buffer", "vertices[3].bounds_only": True}, DESIGN),
-        ("implementation", {"mode": "hz", "vertices[2].emit": "state", "vertices[3].bounds_only": False}, SHIPPED),
-        ("sound", {"mode": "sound", "vertices[2].emit": "state", "vertices[3].bounds_only": False}, SOUND),
+        ("design", "buffer", True, {"highest_held_back"}),
+        ("implementation", "state", False, DEVIATIONS - IN_NO_CODE),
+        ("sound", "state", False, set()),
     ],
 )
-def test_rules_choose_the_mode_and_the_output_of_joins_and_windows(rules, options, on) -> None:
+def test_rules_choose_the_deviations_and_the_output_of_joins_and_windows(rules, emit, bounds_only, on) -> None:
     written = joined(rules=rules)
-    assert written.options == options
-    assert written.deviations_on == on
+    options = written.options
+    assert (options.pop("emit"), options.pop("bounds_only")) == (emit, bounds_only)
+    assert {name for name, is_on in options.items() if is_on} == on
+    assert written.rules.deviations == Deviations(**dict.fromkeys(on, True))
     assert flow.Dataflow.from_yaml(written.resolved.to_yaml()) == written.resolved
-    assert joined(rules=rules, mode="hz").deviations_on == SHIPPED
 
 
 @pytest.mark.parametrize("key", [-129, 128])

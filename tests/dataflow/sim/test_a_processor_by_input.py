@@ -88,7 +88,7 @@ def emitted(run: Recorded, vertex: str, target: str) -> dict[int, list[int]]:
 
 ORDERS = [[t] for t in range(0, 900, 30)]
 DELIVERIES = [[t + 7] for t in range(0, 700, 20)]
-BUILT_IN = flow.Join("join", "left.t - 50 <= right.u and right.u <= left.t + 30", emit="state")
+BUILT_IN = flow.Join("join", "left.t - 50 <= right.u and right.u <= left.t + 30")
 OWN = own_join("join", 50, 30, ("t", "u"), ("t", "u"))
 
 

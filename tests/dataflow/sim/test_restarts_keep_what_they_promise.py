@@ -101,8 +101,13 @@ def test_edge_case_44_a_row_that_was_late_before_the_restart(emit: str, padded: 
     data = [[10, 0], [15, 0], [10, 1], [30, 1]]
     left = flow.Source("l", columns=["t", "p"], rows=data, every_ms=100, times="t", partitions=2, partition_by="p")
     right = flow.Source("r", columns=["u"], rows=[[10], [100]], every_ms=400, times=[flow.EventTime("u", key=1)])
-    join = flow.Join("join", "left.t <= right.u <= left.t", outer="left", emit=emit)  # type: ignore[arg-type]
-    fields: dict[str, Any] = {"guarantee": "exactly_once", "snapshot_every_ms": 160, "duration_ms": 1_000}
+    join = flow.Join("join", "left.t <= right.u <= left.t", outer="left")
+    fields: dict[str, Any] = {
+        "guarantee": "exactly_once",
+        "snapshot_every_ms": 160,
+        "duration_ms": 1_000,
+        "rules": flow.Rules(emit=emit),
+    }
     fields["faults"] = [flow.AddPartition("l", 1, at_ms=190), flow.Restart(at_ms=180)]
     run = recorded([left, right, join], ["l -> join -> out", "r -> join"], **fields)
     late = {"t": 10, "p": 1, "u": None}

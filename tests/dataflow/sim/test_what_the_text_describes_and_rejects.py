@@ -205,7 +205,7 @@ def test_the_dag_of_two_scans_goes_on_without_the_one_that_sees_no_data() -> Non
     assert [row["end"] for row in results(run)] == [100, 200, 300, 400, 500]
 
 
-KEYED_IDLE = {"deviations": ["keyed_idle"]}
+KEYED_IDLE = {"rules": flow.Rules(keyed_idle=True)}
 
 
 def test_keyed_idle_messages_of_two_keys_never_make_a_join_idle() -> None:

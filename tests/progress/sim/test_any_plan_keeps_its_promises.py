@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings, strategies as st
 
 from tests.progress.sim.plans import fired, query, rows, scenario, source
+from wmlab.progress.rules import Rules
 from wmlab.progress.scenario import (
     Aggregate,
     Emit,
@@ -62,7 +63,7 @@ def plans(draw) -> Query:
 
 
 def played(plan: Query, workers: Workers, base: int) -> tuple[PlanWorld, QueryRun]:
-    world = PlanWorld(scenario(queries=[plan], workers=workers, duration_ms=1_500, chunk_base=base))
+    world = PlanWorld(scenario(queries=[plan], workers=workers, duration_ms=1_500, rules=Rules(chunk_base=base)))
     (running,) = run_queries(world)
     return world, running
 

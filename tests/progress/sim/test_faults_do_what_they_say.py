@@ -7,6 +7,7 @@ import pytest
 
 from tests.progress.sim.plans import growing, query, rows, run, source, tracked
 from wmlab.core.values import Problems
+from wmlab.progress.rules import Rules
 from wmlab.progress.scenario import (
     DelayBuffer,
     DuplicateBuffer,
@@ -92,7 +93,7 @@ def test_a_repeated_buffer_is_counted_twice_and_named(queries, chunk) -> None:
 def test_a_repeated_chunk_completes_a_sequence_too_early_for_one_that_counts() -> None:
     fault = {"script": [DuplicateBuffer("a", 20, chunk=2), DelayBuffer("a", 20, 3_000, chunk=0)]}
     for rule, early in [("set", False), ("count", True)]:
-        world = run(queries=CHUNKED, complete=rule, **fault)
+        world = run(queries=CHUNKED, rules=Rules(complete=rule), **fault)
         (completing,) = rows(world, "buffers", operator="build", emitter="a", sequence=20, completed=True)
         assert (completing["chunk"] != 0) == early, rule
         assert bool(rows(world, "incidents", kind="late")) == early, rule
@@ -193,8 +194,8 @@ def test_a_source_that_falls_silent_stops_it_there() -> None:
 
 @pytest.mark.parametrize(("local", "least"), [("head", 0), ("running_max", 500)])
 def test_an_empty_buffer_pulls_the_head_of_the_prefix_to_0(local, least) -> None:
-    sources = source("a", stamped="filter"), source("b")
-    world = run(queries=[query(*sources)], script=[EmptyBuffer("a", 20)], workers=Workers(1), local=local)
+    rules = Rules(stamped="filter", local=local)
+    world = run(script=[EmptyBuffer("a", 20)], workers=Workers(1), rules=rules)
     late = [m for m in watermarks(world, local=local) if m is not None][5:]
     assert (min(late) == 0) == (least == 0)
     assert len(rows(world, "windows_fired")) == 10
@@ -219,9 +220,9 @@ def test_disorder_at_the_source_makes_records_late() -> None:
 
 def test_a_sparse_source_needs_a_flush_interval() -> None:
     firsts = []
-    for flush_every_ms in (500, "when full"):
+    for flush_every_ms in (500, None):
         sparse = source("a", rate_per_s=2, flush_every_ms=flush_every_ms)
-        world = run(queries=[query(sparse, source("b"))])
+        world = run(queries=[query(sparse, source("b"))], rules=Rules(sends="when full"))
         first = next(place for place, mark in enumerate(watermarks(world)) if mark is not None)
         firsts.append(rows(world, "buffers", operator="build")[first]["arrived_ms"])
     assert firsts[0] + 1_000 < firsts[1]
@@ -247,23 +248,24 @@ def test_by_event_time_a_worker_goes_through_all_tuples_of_a_buffer() -> None:
 
 def test_by_the_design_a_source_writes_as_many_tuples_to_a_buffer_as_possible() -> None:
     """ "Watermarking and Progress", ChunkNumber."""
-    sparse = query(source("a", rate_per_s=2, buffer_records=5, flush_every_ms=None), window=None)
+    sparse = query(source("a", rate_per_s=2, buffer_records=5), window=None)
     for rules, full in (("design", True), ("implementation", False), ("sound", False)):
+        assert Rules(rules).options["sends"] == ("when full" if full else "every second")
         sent = rows(run(queries=[sparse], rules=rules), "buffers", operator="scan")
         assert ({row["records"] for row in sent[:-1]} == {5}) is full, rules
 
 
 def test_the_literal_rule_never_completes_a_single_chunk() -> None:
-    world = run(complete="literal")
+    world = run(rules=Rules(complete="literal"))
     assert fired(world, "watermark") == 0
-    wrong = run(complete="literal", queries=[query(growing("a", 3), growing("b", 3))])
+    wrong = run(rules=Rules(complete="literal"), queries=[query(growing("a", 3), growing("b", 3))])
     assert rows(wrong, "incidents", kind="breach")
 
 
 def test_the_literal_sentence_lets_time_pass_the_chunks_that_are_still_to_come() -> None:
     plan = {"queries": [query(growing("a", 3), growing("b", 3))], "workers": Workers(8, service_mean_ms=200)}
     assert rows(run(**plan), "incidents", kind="late") == []
-    assert rows(run(**plan, local="literal"), "incidents", kind="late")
+    assert rows(run(**plan, rules=Rules(local="literal")), "incidents", kind="late")
 
 
 def test_a_trace_is_replayed_as_it_arrived() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from tests.progress.sim.plans import fired, growing, identifiers, query, rows, run, scenario, source, tracked
+from wmlab.progress.rules import Rules
 from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
@@ -149,9 +151,9 @@ def test_the_outputs_of_a_join_carry_what_the_diagram_of_the_text_shows() -> Non
         source("2", times_ms=[300, 1_900, 3_200, 3_300], buffer_records=2),
     )
 
-    def sunk(**fields: str) -> dict[tuple[int, int, bool], int]:
-        joined = query(*sources, window=Join(2_000, slide_ms=1_000, **fields), output=[Emit()])
-        world = run(queries=[joined], duration_ms=5_000, flush_at_end=False, seed=1)
+    def sunk(**options: Any) -> dict[tuple[int, int, bool], int]:
+        joined = query(*sources, window=Join(2_000, slide_ms=1_000), output=[Emit()])
+        world = run(queries=[joined], duration_ms=5_000, flush_at_end=False, rules=Rules(**options), seed=1)
         found = rows(world, "buffers", operator="sink")
         return {(row["sequence"], row["chunk"], row["last"]): row["watermark"] for row in found}
 
@@ -165,6 +167,6 @@ def test_the_outputs_of_a_join_carry_what_the_diagram_of_the_text_shows() -> Non
 def test_a_window_fires_when_time_has_come_to_its_end(window, rules, end) -> None:
     """The document promises that nothing below the watermark follows; the engine waits for a later watermark."""
     sources = [source(name, times_ms=[500, 1_000], buffer_records=1) for name in ("a", "b")]
-    world = run(queries=[query(*sources, window=window)], rules=rules, complete="set", flush_at_end=False)
+    world = run(queries=[query(*sources, window=window)], rules=Rules(rules, complete="set"), flush_at_end=False)
     assert max(row["watermark"] for row in rows(world, "buffers", operator="build")) == 1_000
     assert [row["cause"] for row in rows(world, "windows_fired")] == ([end] if end else [])

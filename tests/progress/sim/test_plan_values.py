@@ -12,6 +12,7 @@ from tests.progress.sim.plans import query, scenario, source
 from wmlab.core.values import Problems
 from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.recording import PlanScenario
+from wmlab.progress.rules import Rules
 from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
@@ -32,14 +33,13 @@ from wmlab.progress.scenario import (
     Source,
     StallWorker,
     origins_of,
-    tracker_rules_of,
 )
 
 FULL = scenario(
     queries=[
         query(
             source("a", keys=7, operators=[Scan(), Filter(0.5), Projection(1.5), Emit(buffer_records=4)]),
-            source("b", stamped="filter"),
+            source("b"),
             window=Join(2_000, slide_ms=500, left=["b"]),
             operators=[InOrder("in-order")],
             output=[Emit(), Renumber("renumbered")],
@@ -55,8 +55,7 @@ FULL = scenario(
         SilenceSource("c", at_ms=50),
         StallWorker(1, at_ms=100, for_ms=200),
     ],
-    chunk_base=1,
-    local="head",
+    rules=Rules(stamped="filter", chunk_base=1, local="head"),
 )
 
 
@@ -90,7 +89,7 @@ IMPOSSIBLE = [
 @pytest.mark.parametrize(("fault", "message"), IMPOSSIBLE)
 def test_a_fault_that_cannot_happen_is_refused(fault: Any, message: str) -> None:
     with pytest.raises(Problems) as caught:
-        PlanScenario("s", queries=[EMITTING], script=[fault], duration_ms=1_000, chunk_base=1)
+        PlanScenario("s", queries=[EMITTING], script=[fault], duration_ms=1_000, rules=Rules(chunk_base=1))
     assert [str(problem) for problem in caught.value.problems] == [message]
 
 
@@ -255,25 +254,27 @@ def test_mistakes_across_parts_are_gathered() -> None:
     ]
 
 
+def test_an_interval_of_the_former_form_is_answered_with_what_to_write() -> None:
+    with pytest.raises(Problems) as raised:
+        Source("s", rate_per_s=1, flush_every_ms="when full")
+    assert 'leave it out, and give the scenario rules=wm.progress.Rules(sends="when full")' in str(raised.value)
+
+
 @pytest.mark.parametrize("rules", ["design", "implementation", "sound"])
 def test_rules_set_what_nobody_has_set(rules) -> None:
-    written = FULL.replace(rules=rules)
+    written = FULL.with_rules(rules)
     assert (written.options["local"], written.options["chunk_base"]) == ("head", 1)
     assert written.options["complete"] == {"design": "literal", "implementation": "balance", "sound": "set"}[rules]
-    assert written.options["queries[0].operators[1].carries"] == ("largest" if rules == "design" else "start")
-    assert written.options["queries[0].sources[1].stamped"] == "filter"
+    assert written.options["carries"] == ("largest" if rules == "design" else "start")
+    assert written.options["stamped"] == "filter"
     assert PlanScenario.from_yaml(written.resolved.to_yaml()) == written.resolved
 
 
 def test_a_run_follows_the_rules_and_checks_and_answers_know_them() -> None:
     plan = scenario(rules="implementation", duration_ms=3_000)
-    named = plan.replace(rules="sound", chunk_base=1, complete="balance", local="head")
-    sources = [source("a", stamped="filter"), source("b", stamped="filter")]
-    runs = [plan.record(), named.replace(queries=[query(*sources)]).record()]
+    named = plan.replace(rules=Rules("sound", chunk_base=1, complete="balance", local="head", stamped="filter"))
+    runs = [plan.record(), named.record()]
     assert runs[0].table("buffers") == runs[1].table("buffers")
-    assert (
-        tracker_rules_of(runs[0])
-        == tracker_rules_of(runs[1])
-        == ProgressRules(chunk_base=1, complete="balance", local="head")
-    )
-    assert "chunk_base" not in (runs[0].scenario or {})
+    trackers = ProgressRules(chunk_base=1, complete="balance", local="head")
+    assert [run.scenario_as(PlanScenario).rules.trackers for run in runs] == [trackers] * 2
+    assert (runs[0].scenario or {})["rules"] == "implementation"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.progress.sim.plans import fired, growing, identifiers, query, rows, run, source
+from wmlab.progress.rules import Rules
 from wmlab.progress.scenario import Aggregate, Emit, Join, StallWorker, Workers
 
 
@@ -52,7 +53,7 @@ def test_a_stalled_worker_holds_the_buffer_in_its_hand() -> None:
 
 
 def test_outputs_are_numbered_under_an_origin_of_their_own() -> None:
-    world = run(queries=[query(window=Join(1_000, slide_ms=500))], chunk_base=1)
+    world = run(queries=[query(window=Join(1_000, slide_ms=500))], rules=Rules(chunk_base=1))
     windows = rows(world, "windows_fired")
     assert [window["sequence"] for window in windows] == list(range(1, len(windows) + 1))
     assert identifiers(world, operator="sink") == [

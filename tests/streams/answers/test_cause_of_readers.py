@@ -14,6 +14,7 @@ from wmlab.streams.answers.vocabulary import CauseKind
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import ReaderGroup
+from wmlab.streams.scenario.rules import Rules
 
 Row = dict[str, Any]
 
@@ -145,7 +146,8 @@ def test_at_the_end_of_the_log_the_cause_is_that_of_the_log() -> None:
 
 def test_a_reader_of_a_shared_map_waits_for_the_reader_with_the_least_time() -> None:
     recording = crash(
-        readers=ReaderGroup("r", readers=2, read_side="document"),
+        readers=ReaderGroup("r", readers=2),
+        rules=Rules(read_side="document"),
         script=[script.PauseReader(at_ms=20_000, reader="r-1", for_ms=15_000)],
     )
     explained = recording.explain(30_000, group="r")

@@ -19,6 +19,7 @@ from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 
 def record(*groups: ReaderGroup, **fields: Any) -> Recording:
@@ -57,10 +58,13 @@ def test_a_window_from_before_the_last_watermark_is_found() -> None:
 
 
 REASONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"read_side": "document", "state_latency_ms": 20}, {}, "state_latency_ms"),
+    ({"state_latency_ms": 20}, {"rules": Rules(read_side="document")}, "state_latency_ms"),
     (
-        {"read_side": "document", "publish_timer": "pravega"},
-        {"script": [script.ReleaseSegment(at_ms=3_000, reader="late-0", segment="0@0")]},
+        {},
+        {
+            "script": [script.ReleaseSegment(at_ms=3_000, reader="late-0", segment="0@0")],
+            "rules": Rules(read_side="document", publish_timer="pravega"),
+        },
         "gave a segment back",
     ),
     ({"tracker_ms": 50}, {}, "(tracker_ms)"),
@@ -94,14 +98,16 @@ def test_a_group_that_is_not_compared_is_named_with_the_reason(
 
 
 def test_what_delays_nothing_is_compared() -> None:
-    groups = [ReaderGroup("a", state_latency_ms=None), ReaderGroup("b", publish_timer="pravega", rebalance="time")]
+    groups = [ReaderGroup("a", state_latency_ms=None), ReaderGroup("b", rebalance="time")]
     steps = [
         script.StoreUnavailable(at_ms=3_000, for_ms=2_000),
         script.Checkpoint(at_ms=2_000, name="x", group="a"),
         script.ResetToCheckpoint(at_ms=5_000, checkpoint="x", group="a"),
     ]
-    run = record(*groups, script=steps, latency_ms=0, network=Network(inside=Fixed(3)))
-    assert [row["why_not"] for row in compared_groups(run).to_pylist()] == [None, None]
+    for timer in ("fixed", "pravega"):
+        rules = Rules(publish_timer=timer)
+        run = record(*groups, rules=rules, script=steps, latency_ms=0, network=Network(inside=Fixed(3)))
+        assert [row["why_not"] for row in compared_groups(run).to_pylist()] == [None, None]
 
 
 def test_a_reader_that_joins_behind_where_the_group_had_been_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +151,8 @@ def test_a_reader_that_did_not_look_before_a_crash_took_the_group_back_does_not_
     assert all(judge(given_of(run))["orders", "windows"].broken for run in runs)
 
 
-SHARING = ReaderGroup("sharing", readers=2, read_side="document", publish_every_ms=500, rate_per_s=25.0)
+SHARING = ReaderGroup("sharing", readers=2, publish_every_ms=500, rate_per_s=25.0)
+SHARES_TIMES = Rules(read_side="document")
 HARD = [
     script.Checkpoint(at_ms=2_000, name="x"),
     script.LoseMarksSegment(at_ms=3_000, for_ms=1_000),
@@ -164,8 +171,8 @@ def test_readers_that_share_times_see_the_window_of_their_map(
     timer: Literal["fixed", "pravega"],
     enters: Literal["at_publish", "on_passing"],
 ) -> None:
-    group = replace(SHARING, publish_timer=timer, enters_time=enters, group_refresh_ms=700, tracker_ms=50)
-    run = record(group, script=steps)
+    rules = replace(SHARES_TIMES, publish_timer=timer, enters_time=enters)
+    run = record(replace(SHARING, group_refresh_ms=700, tracker_ms=50), rules=rules, script=steps)
     assert compared_groups(run).to_pylist() == [
         {"stream": "orders", "group": "sharing", "why_not": None, "with_map": True}
     ]
@@ -175,7 +182,7 @@ def test_readers_that_share_times_see_the_window_of_their_map(
 
 @pytest.mark.parametrize("bound", ["lower", "upper"])
 def test_a_window_that_the_map_never_had_is_found(bound: str) -> None:
-    wrong = altered(record(SHARING), **{bound: lambda value: (value or 0) + 1})
+    wrong = altered(record(SHARING, rules=SHARES_TIMES), **{bound: lambda value: (value or 0) + 1})
     assert len(found_in(wrong).broken) == 1
 
 
@@ -186,9 +193,8 @@ def test_readers_that_look_at_no_marks_know_nothing() -> None:
 
 
 def test_the_times_of_a_map_are_found_without_a_scenario() -> None:
-    assert groups_with_map(StreamRecording.from_tables(dict(record(SHARING).tables), name="bare")) == [
-        ("orders", "sharing")
-    ]
+    shared = record(SHARING, rules=SHARES_TIMES)
+    assert groups_with_map(StreamRecording.from_tables(dict(shared.tables), name="bare")) == [("orders", "sharing")]
     assert groups_with_map(StreamRecording.from_tables(dict(record().tables), name="bare")) == []
 
 
@@ -210,10 +216,10 @@ def test_a_reader_that_enters_its_time_at_once_stays_in_the_map_until_it_may_tak
     """All segments are sealed at once; who has read one to its end before the others does not leave its successor."""
     run = Scenario(
         name="all segments are sealed",
-        rules="design",
+        rules=Rules("design", enters_time="on_passing"),
         stream=Stream("orders", segments=2),
         writers=[EventWriter(name, rate_per_s=30) for name in ("u", "v")],
-        readers=ReaderGroup("group", readers=2, rate_per_s=25.0, enters_time="on_passing"),
+        readers=ReaderGroup("group", readers=2, rate_per_s=25.0),
         controllers=Controllers(period_ms=700, start_delay_ms=1_000),
         script=[script.Scale(at_ms=5_482, seal=["0@0", "1@0"])],
         duration_ms=16_000,
@@ -242,9 +248,10 @@ def test_a_reader_that_looks_less_often_sees_the_same_while_finished_segments_wa
     waits = 0
     for seed in range(1, 3):
         run = record(
-            ReaderGroup(readers=2 + seed % 2, rate_per_s=25.0, publish_timer=timer, group_refresh_ms=700),
+            ReaderGroup(readers=2 + seed % 2, rate_per_s=25.0, group_refresh_ms=700),
             stream=Stream("orders", segments=3),
-            writers=[EventWriter(name, rate_per_s=30, probe_on_seal=False) for name in "vu"],
+            writers=[EventWriter(name, rate_per_s=30) for name in "vu"],
+            rules=Rules(publish_timer=timer, probe_on_seal=False),
             controllers=Controllers(period_ms=700, start_delay_ms=1_000),
             script=scaled(kind, 5_000 + 977 * seed),
             duration_ms=11_000,
@@ -260,7 +267,8 @@ def test_the_upper_bound_covers_what_was_noted_before_the_end_of_a_segment_that_
     run = record(
         ReaderGroup(readers=2, rate_per_s=25.0),
         stream=Stream("orders", segments=2),
-        writers=[EventWriter(name, rate_per_s=30, probe_on_seal=False) for name in "vu"],
+        writers=[EventWriter(name, rate_per_s=30) for name in "vu"],
+        rules=Rules(probe_on_seal=False),
         controllers=Controllers(period_ms=700, start_delay_ms=1_000),
         script=[script.Scale(at_ms=7_786, seal=["0@0", "1@0"], into=1)],
         duration_ms=12_000,

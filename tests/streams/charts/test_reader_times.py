@@ -15,12 +15,13 @@ from wmlab.streams.recording import StreamRecording
 
 
 @cache
-def two_readers(*script: wm.script.CrashReader | wm.script.ResetToCheckpoint, **group: str) -> StreamRecording:
+def two_readers(*script: wm.script.CrashReader | wm.script.ResetToCheckpoint, **options: str) -> StreamRecording:
     return wm.Scenario(
         name="two readers",
         stream=wm.Stream("orders", segments=4),
         writers=[wm.EventWriter("shop", rate_per_s=40, note_every_ms=1_000)],
-        readers=wm.ReaderGroup(readers=2, rate_per_s=120.0, publish_every_ms=1_000, **group),
+        readers=wm.ReaderGroup(readers=2, rate_per_s=120.0, publish_every_ms=1_000),
+        rules=wm.Rules(**options),
         controllers=wm.Controllers(period_ms=900),
         script=[wm.script.Checkpoint(at_ms=8_500, name="noon"), *script],
         duration_ms=30_000,

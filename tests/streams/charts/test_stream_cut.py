@@ -19,8 +19,9 @@ def example(algorithm: str = "document") -> StreamRecording:
     """The example of PDP-33: 0 [0-0.5] and 1 [0.5-1] become 2 [0-0.6] and 3 [0.6-1] under one slow writer."""
     return wm.Scenario(
         name="the example of PDP-33",
-        stream=wm.Stream("orders", segments=2, cut_algorithm=algorithm),
-        writers=[wm.EventWriter("w", rate_per_s=2, note_every_ms=250, probe_on_seal=False)],
+        stream=wm.Stream("orders", segments=2),
+        writers=[wm.EventWriter("w", rate_per_s=2, note_every_ms=250)],
+        rules=wm.Rules(cut_algorithm=algorithm, probe_on_seal=False),
         controllers=wm.Controllers(period_ms=500),
         script=[wm.script.Scale(at_ms=10_000, seal=["0@0", "1@0"], into=["0..3/5", "3/5..1"])],
         duration_ms=15_000,
@@ -67,7 +68,8 @@ def test_a_cut_without_gaps_is_its_upper_bound() -> None:
 def test_every_cut_of_a_run_with_scales_is_explained(algorithm: str) -> None:
     run = wm.Scenario(
         name="scales",
-        stream=wm.Stream("s", segments=2, cut_algorithm=algorithm),
+        stream=wm.Stream("s", segments=2),
+        rules=wm.Rules(cut_algorithm=algorithm),
         writers=[wm.EventWriter(name, rate_per_s=10, note_every_ms=700) for name in ("a", "b", "c")],
         script=[
             wm.script.Scale(at_ms=5_000, seal=["0@0", "1@0"], into=["0..1/3", "1/3..1"]),

@@ -25,6 +25,7 @@ from wmlab.streams.checks.lateness import EXEMPTIONS, WRITER_BROKE_PROMISE
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.tables import TABLES
 
 Rows = list[dict[str, Any]]
@@ -414,8 +415,8 @@ def test_late_events_are_those_that_a_plain_loop_finds() -> None:
 
 def test_an_end_of_known_time_is_null_to_spark_breaks_nothing_and_is_explained(spark: SparkSession) -> None:
     silence = [script.SilenceWriter(at_ms=3_000, writer=name, for_ms=6_000) for name in ("w1", "w2")]
-    stream = Stream("orders", segments=2, timestamp_aggregation_timeout_ms=1_000, null_without_writers=True)
-    recording = record(stream=stream, script=silence, duration_ms=14_000)
+    stream = Stream("orders", segments=2, timestamp_aggregation_timeout_ms=1_000)
+    recording = record(stream=stream, rules=Rules(null_without_writers=True), script=silence, duration_ms=14_000)
     (end,) = [row for row in recording.table("watermarks").to_pylist() if not row["writers"]]
     shown = {(row["at_ms"], row["lower"] is None) for row in recording.table("windows").to_pylist()}
     bounds = bounds_of_recording(recording, spark, visible="then").select("at_ms", "lower", "change").collect()
@@ -436,7 +437,8 @@ def catching_up(timeout_from: str) -> Recording:
     """A writer that comes with old times and notes ever newer ones, each of them below the bound."""
     notes = [script.NoteTime(at_ms=at_ms, writer="w3", time=at_ms // 10) for at_ms in range(3_000, 10_000, 500)]
     return record(
-        stream=Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000, timeout_from=timeout_from),
+        stream=Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000),
+        rules=Rules(timeout_from=timeout_from),
         writers=[EventWriter("w1", rate_per_s=40), EventWriter("w3", rate_per_s=0, note_every_ms=None)],
         script=notes,
     )
@@ -488,7 +490,7 @@ def test_i10_new_owners_have_no_clocks() -> None:
 def test_i11_readers_take_a_null_for_the_end_of_a_segment_in_which_more_was_noted_later() -> None:
     """Issue 6510 upstream: such a cut covers events that were appended after later times had been noted."""
     idle = [EventWriter("w1", rate_per_s=4, note_every_ms=200)]
-    run = record(stream=Stream("orders", segments=4, bug_6510=True), writers=idle, script=[])
+    run = record(stream=Stream("orders", segments=4), rules=Rules(bug_6510=True), writers=idle, script=[])
     found = check(run, "I11")
     assert found["verdict"] == "violated"
     entry, mark, event = (row for _, row in proof(found))
@@ -505,7 +507,7 @@ def test_i11_and_i2_break_when_a_writer_is_forgotten_that_is_ahead(goes: Any) ->
         "script": [script.NoteTime(at_ms=3_000, writer="w", time=30_000), goes(at_ms=5_000, writer="w")],
     }
     forgets, counts = (
-        record(stream=Stream("orders", timestamp_aggregation_timeout_ms=2_000, forgets=forgets), **case)
+        record(stream=Stream("orders", timestamp_aggregation_timeout_ms=2_000), rules=Rules(forgets=forgets), **case)
         for forgets in ("all", "behind")
     )
     assert {name: check(forgets, name)["verdict"] for name in ("I2", "I11")} == dict.fromkeys(("I2", "I11"), "violated")

@@ -14,10 +14,11 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import network, noting, parts as made_of, script
 from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario.rules import Rules
 
 RATES = st.floats(0, 1e6)
 PERIODS = st.integers(1, 10**6)
-NAMES = {"Scenario": Scenario} | {
+NAMES = {"Scenario": Scenario, "Rules": Rules} | {
     name: thing for module in (network, noting, script, made_of) for name, thing in vars(module).items()
 }
 ONCE = ("add_reader", "checkpoint", "take_stream_cut")
@@ -46,10 +47,17 @@ acts = finished(
     ),
     at_ms=st.integers(1, 999),
 )
+ALGORITHMS = st.sampled_from(["sound", "pravega", None])
 scenarios = st.builds(
     Scenario,
     st.text(min_size=1, max_size=30).filter(lambda text: text.strip() == text and text.isprintable()),
-    stream=finished(parts.streams(0, 2**53), cut_algorithm=st.sampled_from(["sound", "pravega", None])),
+    stream=finished(parts.streams(0, 2**53)),
+    rules=finished(
+        parts.rules(shares_times=False),
+        base=st.sampled_from(Rules.sets),
+        cut_algorithm=ALGORITHMS,
+        read_side=st.sampled_from(["implementation", "document"]),
+    ),
     writers=st.tuples(
         finished(parts.event_writers(), name="a", rate_per_s=RATES, starts_ms=st.integers(0, 10**6)),
         finished(parts.event_writers(), name="b", delay_mean_ms=st.floats(0, 1e4)),

@@ -12,6 +12,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.streams.model.position import is_valid_cut
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 TAKEN = script.Checkpoint(at_ms=6_200, name="c")
 BACK = script.ResetToCheckpoint(at_ms=12_200, checkpoint="c")
@@ -54,7 +55,7 @@ def test_who_has_reported_changes_no_segment_until_the_checkpoint_is_complete():
 
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_a_reset_takes_the_group_back_and_everything_after_the_checkpoint_is_read_again(read_side):
-    world = run(stream=FOUR, readers=group(read_side=read_side), script=[TAKEN, BACK])
+    world = run(stream=FOUR, readers=group(), rules=Rules(read_side=read_side), script=[TAKEN, BACK])
     (checkpoint,) = world.rows("checkpoints")
     again = {row["segment_id"]: row["from_offset"] for row in reversed(world.rows("reads", again=True))}
     assert again == checkpoint["cut"]
@@ -125,7 +126,7 @@ def beginning_at(world, offset):
 
 
 def test_in_the_documents_design_a_checkpoint_carries_the_place_in_the_marks():
-    world = run(readers=group(read_side="document", rate_per_s=50), script=[TAKEN])
+    world = run(readers=group(rate_per_s=50), rules=Rules(read_side="document"), script=[TAKEN])
     (row,) = world.rows("checkpoints")
     slowest = beginning_at(world, row["marks_offset"])
     assert slowest["lower"] == world.lower_at(6_500)
@@ -135,7 +136,7 @@ def test_in_the_documents_design_a_checkpoint_carries_the_place_in_the_marks():
 
 
 def test_after_a_reset_readers_go_on_in_the_marks_where_the_checkpoint_was():
-    world = run(readers=group(read_side="document", rate_per_s=50), script=[TAKEN, BACK])
+    world = run(readers=group(rate_per_s=50), rules=Rules(read_side="document"), script=[TAKEN, BACK])
     before = world.lower_at(6_500)
     after = [lower for at, lower in world.lowers() if at > 12_200]
     assert after[0] is None or after[0] >= before
@@ -143,7 +144,9 @@ def test_after_a_reset_readers_go_on_in_the_marks_where_the_checkpoint_was():
 
 
 def test_time_windows_off_leave_the_marks_out_of_a_checkpoint():
-    (row,) = run(readers=group(read_side="document", time_windows=False), script=[TAKEN]).rows("checkpoints")
+    (row,) = run(readers=group(time_windows=False), rules=Rules(read_side="document"), script=[TAKEN]).rows(
+        "checkpoints"
+    )
     assert row["marks_offset"] is None
 
 
@@ -164,7 +167,7 @@ def published(world, at_ms, name="readers"):
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_a_stream_cut_is_what_the_group_has_published_with_its_place_in_the_marks(read_side):
     paused = script.PauseReader(at_ms=3_000, reader="readers-1", for_ms=6_000)
-    world = run(stream=FOUR, readers=group(read_side=read_side), script=[CUT, paused])
+    world = run(stream=FOUR, readers=group(), rules=Rules(read_side=read_side), script=[CUT, paused])
     (row,) = world.rows("checkpoints")
     assert (row["checkpoint"], row["requested_ms"], row["completed_ms"]) == ("cut", 6_200, 6_200)
     assert row["cut"] == published(world, 6_200)
@@ -177,9 +180,8 @@ def test_a_stream_cut_is_what_the_group_has_published_with_its_place_in_the_mark
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_another_group_begins_at_a_stream_cut_in_the_segments_and_in_the_marks(read_side):
     split = script.Scale(at_ms=4_000, seal=["0@0"])
-    one = group(read_side=read_side, rate_per_s=60)
-    other = group(name="other", read_side=read_side, starting_checkpoint="cut", starts_ms=9_000)
-    world = run(readers=[one, other], script=[CUT, split])
+    one, other = group(rate_per_s=60), group(name="other", starting_checkpoint="cut", starts_ms=9_000)
+    world = run(readers=[one, other], rules=Rules(read_side=read_side), script=[CUT, split])
     taken = world.rows("checkpoints", checkpoint="cut", group="readers")[0]
     cut, offset = taken["cut"], taken["marks_offset"]
     assert published(world, 9_000, "other") == cut
@@ -202,8 +204,8 @@ def test_a_group_can_be_taken_back_to_a_stream_cut():
 @pytest.mark.parametrize("time", [3_000, 8_000, -5])
 def test_a_group_that_starts_at_a_time_begins_at_its_cut_and_reads_no_older_mark(time, read_side):
     split = script.Scale(at_ms=6_000, seal=["0@0"])
-    late = group(name="late", readers=1, starting_time=time, starts_ms=12_000, read_side=read_side)
-    world = run(readers=[group(), late], script=[split])
+    late = group(name="late", readers=1, starting_time=time, starts_ms=12_000)
+    world = run(readers=[group(), late], rules=Rules(read_side=read_side), script=[split])
     known = [mark for mark in world.rows("watermarks") if mark["lower"] <= time]
     begins = published(world, 12_000, "late")
     assert begins == (known[-1]["cut"] if known else world.stream().head)
@@ -265,12 +267,11 @@ LIVES = st.fixed_dictionaries(
             readers=3,
             publish_every_ms=[200, 500],
             rate_per_s=[None, 80.0],
-            read_side=["implementation", "document"],
-            publish_timer=["fixed", "pravega"],
             state_latency_ms=[0, 7],
             rebalance=["segments", "bytes", "time"],
             tracker_ms=[0, 400],
         ),
+        "rules": drawn(Rules, read_side=["implementation", "document"], publish_timer=["fixed", "pravega"]),
         "seed": st.integers(0, 2**20),
     }
 )
@@ -283,8 +284,8 @@ def test_whatever_befalls_readers_nothing_is_skipped_and_no_bound_is_broken():
     @given(LIVES)
     def holds(life):
         happened.update(action.kind for action in life["script"])
-        group = life["readers"]
-        groups.update([group.read_side, group.publish_timer, group.rebalance, group.tracker_ms, group.rate_per_s])
+        group, rules = life["readers"], life["rules"]
+        groups.update([rules.read_side, rules.publish_timer, group.rebalance, group.tracker_ms, group.rate_per_s])
         assert_nothing_is_skipped(life)
 
     holds()
@@ -305,5 +306,5 @@ def assert_nothing_is_skipped(life):
         if row["finished"]:
             del replayed[row["segment_id"]]
     assert replayed == world.group.state.streams["stream"].offsets
-    if life["readers"].read_side == "implementation":
+    if life["rules"].read_side == "implementation":
         assert world.late_first_reads() == 0

@@ -1,7 +1,6 @@
 """Transactions in a fleet: who commits, what a fail-over does to a batch, several streams, and the way there."""
 
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,6 +13,7 @@ from wmlab.core.values import Problems
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 FLEET = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000, "start_delay_ms": 2_000}
 THREE = Controllers(3, buckets=4, **FLEET)
@@ -72,7 +72,7 @@ def leaders(world):
 )
 def test_the_leader_of_a_stream_can_be_its_committer_and_hands_that_over_with_the_bucket(happens):
     stream = Stream("orders", segments=2, timestamp_aggregation_timeout_ms=60_000)
-    apart, world = fleet(happens, stream=stream), fleet(happens, stream=replace(stream, committer="leader"))
+    apart, world = fleet(happens, stream=stream), fleet(happens, stream=stream, rules=Rules(committer="leader"))
     assert committers(apart) != leaders(apart)
     assert committers(world) == leaders(world)
     assert world.txns()["t-18"]["state"] == "committed"

@@ -1,7 +1,6 @@
 """Many controllers: rows C1 to C3, C5, C6 and C8 to C12 of the failures, and the index of the marks segment."""
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,6 +17,7 @@ from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.noting import Never
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 FAST = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000}
 TWO = Controllers(2, buckets=4, **FAST)
@@ -177,12 +177,13 @@ def test_c6_buckets_stay_even_when_controllers_come_and_go():
     assert world.rows("watermarks", 16_000)
 
 
-CONTEST = Controllers(3, buckets=12, distribution="contest", **FAST)
+TWELVE = Controllers(3, buckets=12, **FAST)
+CONTEST = {"controllers": TWELVE, "rules": Rules(distribution="contest")}
 
 
 def test_in_a_contest_controllers_that_start_together_share_the_buckets_and_a_later_one_gets_none():
     add = script.AddController(at_ms=5_000)
-    contest, even = (run(controllers=replace(CONTEST, distribution=by), script=[add]) for by in ("contest", "even"))
+    contest, even = (run(controllers=TWELVE, rules=Rules(distribution=by), script=[add]) for by in ("contest", "even"))
     assert all_buckets(contest, 15_000) == list(range(12))
     assert set(owned(contest, 15_000)) == {"controller-0", "controller-1", "controller-2"}
     assert "controller-3" in owned(even, 15_000)
@@ -191,7 +192,7 @@ def test_in_a_contest_controllers_that_start_together_share_the_buckets_and_a_la
 
 
 def test_in_a_contest_the_buckets_of_a_crashed_controller_go_to_whoever_is_first():
-    world = run(controllers=CONTEST, script=[script.CrashController(at_ms=5_000, restart_after_ms=1_000)])
+    world = run(**CONTEST, script=[script.CrashController(at_ms=5_000, restart_after_ms=1_000)])
     victim = world.rows("incidents", kind="crash")[0]["target"]
     assert {row["to_ms"] for row in world.rows("ownership", controller=victim)} - {None} == {7_000}
     heirs = {row["bucket"] for row in world.rows("ownership") if row["from_ms"] >= 7_000}
@@ -202,7 +203,7 @@ def test_in_a_contest_the_buckets_of_a_crashed_controller_go_to_whoever_is_first
 
 
 def test_a_bucket_that_nobody_may_take_is_contested_again_when_it_can_be_owned():
-    world = run(controllers=CONTEST, script=[script.LoseBucketOwner(at_ms=5_000, for_ms=4_000)])
+    world = run(**CONTEST, script=[script.LoseBucketOwner(at_ms=5_000, for_ms=4_000)])
     free, owned = owners(world)[-2:]
     assert (free[2], owned[1]) == (5_000, 9_010)
     assert world.rows("watermarks", 9_010)
@@ -210,13 +211,13 @@ def test_a_bucket_that_nobody_may_take_is_contested_again_when_it_can_be_owned()
 
 def test_ownership_says_how_fair_it_is_and_when_nobody_owned_a_bucket():
     crash = script.CrashController(at_ms=5_000, controller="controller-0")
-    contest = scenario(controllers=CONTEST, script=[crash, script.AddController(at_ms=5_500)]).record().ownership()
+    contest = scenario(**CONTEST, script=[crash, script.AddController(at_ms=5_500)]).record().ownership()
     assert list(contest.share) == [f"controller-{index}" for index in range(4)]
     assert sum(contest.share.values()) == pytest.approx(1)
     assert {(begin, end - begin <= 120) for _, begin, end in contest.gaps} == {(7_000, True)}
     assert contest.fairness < 1
     assert "was without an owner for longest, for" in contest.sentence
-    even = scenario(controllers=replace(CONTEST, distribution="even"), script=[]).record().ownership()
+    even = scenario(controllers=TWELVE, rules=Rules(distribution="even"), script=[]).record().ownership()
     assert (even.fairness, even.gaps) == (1.0, ())
     assert "No bucket was without an owner" in even.sentence
 
@@ -339,9 +340,9 @@ def test_a_watermark_names_its_cycle_and_the_mark_of_each_writer_that_was_read()
 @pytest.mark.parametrize("doubled", [False, True])
 def test_c11_two_work_entries_of_one_stream_are_safe(doubled):
     """Row C11: the stream leaves its bucket and comes back within a period; with the fault it is worked on twice."""
-    part = Controllers(period_ms=1_000, double_work_entry=doubled)
+    part, rules = Controllers(period_ms=1_000), Rules(double_work_entry=doubled)
     writer = EventWriter("w", rate_per_s=20, note_every_ms=2_500)
-    world = run(writers=[writer], stream=Stream(timestamp_aggregation_timeout_ms=0), controllers=part)
+    world = run(writers=[writer], stream=Stream(timestamp_aggregation_timeout_ms=0), controllers=part, rules=rules)
     gaps = [later - earlier for earlier, later in pairwise(world.column("cycles", "at_ms"))]
     assert (min(gaps) < 1_000) is doubled
     world.assert_log_grows()

@@ -2,6 +2,7 @@
 
 from tests.streams.sim.worlds import run
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 FAR_MS = 10_000_000
 """How far the times of the second stream are ahead of those of the first."""
@@ -15,7 +16,8 @@ def test_the_window_is_the_minimum_of_the_map_for_each_stream_and_never_that_of_
             EventWriter("a", rate_per_s=100, keys="0..1/2", stream="near"),
             EventWriter("b", rate_per_s=100, keys="0..1/2", stream="far", event_time=f"clock + {FAR_MS}"),
         ],
-        readers=ReaderGroup(readers=3, rate_per_s=60.0, read_side="document", streams=["near", "far"]),
+        readers=ReaderGroup(readers=3, rate_per_s=60.0, streams=["near", "far"]),
+        rules=Rules(read_side="document"),
     )
     for name, ahead_ms in (("near", 0), ("far", FAR_MS)):
         updates = [row for row in world.rows("group_updates", of=name) if row["lowers"]]

@@ -12,6 +12,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 
 def writer(**fields):
@@ -116,8 +117,9 @@ def test_a_transactional_writer_that_notes_automatically_notes_its_clock_at_ever
 
 @pytest.mark.parametrize("survives", [True, False])
 def test_automatic_noting_ends_with_the_writer_unless_nobody_stops_it(survives):
-    auto = writer(automatically_note_time=True, automatic_note_period_ms=1_000, auto_note_survives_close=survives)
-    world = run(writers=[auto], script=[script.ShutDownWriter(at_ms=5_500, writer="w")])
+    auto = writer(automatically_note_time=True, automatic_note_period_ms=1_000)
+    rules = Rules(auto_note_survives_close=survives)
+    world = run(writers=[auto], rules=rules, script=[script.ShutDownWriter(at_ms=5_500, writer="w")])
     assert world.column("writer_marks", "noted_ms")[-1] == (19_000 if survives else 5_000)
     assert max(world.events.append_ms) <= 5_600
 
@@ -219,7 +221,7 @@ def test_a_time_that_does_not_advance_is_refused_by_the_document_and_stored_as_i
     outcomes = {}
     for rule in ("design", "implementation"):
         notes = [noted(1_000, "a", 10), noted(2_000, "a", 10), noted(3_000, "a", 9), noted(4_000, "a", 11)]
-        world = scripted(*notes, writers="a", timeout_ms=9_000, stream={"note_rule": rule})
+        world = scripted(*notes, writers="a", timeout_ms=9_000, rules=Rules(note_rule=rule))
         outcomes[rule] = world.column("writer_marks", "outcome")
     assert outcomes == {
         "design": ["success", "invalid time", "invalid time", "success"],

@@ -1,5 +1,6 @@
 """Reader groups: sharing the work, crashes, pauses, timers, both designs of the time window, and their messages."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,7 @@ from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules, enters_on_passing
 
 # R1
 
@@ -26,11 +28,11 @@ from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, 
     ids=["paused", "segment nobody owns", "cut off"],
 )
 def test_r1_a_segment_that_nobody_reads_holds_the_lower_bound_of_the_whole_group(action, read_side):
-    world = run(readers=group(read_side=read_side), script=[action])
+    world = run(readers=group(), rules=Rules(read_side=read_side), script=[action])
     held = {lower for at, lower in world.lowers() if 9_000 <= at < 14_000}
     assert len(held) == 1
     assert world.lower_at(17_000) > max(held) + 5_000
-    assert run(readers=group(read_side=read_side)).lower_at(13_500) > max(held) + 4_000
+    assert run(readers=group(), rules=Rules(read_side=read_side)).lower_at(13_500) > max(held) + 4_000
     assert world.segment_owners()[1] == "readers-1"
 
 
@@ -130,7 +132,7 @@ def test_r3_its_window_may_be_earlier_than_the_one_before():
 def test_r4_with_many_readers_windows_are_older_by_the_publish_timer_and_the_refresh():
     readers, refresh, period = 4, 3_000, 500
     fresh = run(stream=FOUR, readers=ReaderGroup(readers=readers, publish_every_ms=100))
-    late = run(stream=FOUR, readers=ReaderGroup(readers=readers, publish_timer="pravega"))
+    late = run(stream=FOUR, readers=ReaderGroup(readers=readers), rules=Rules(publish_timer="pravega"))
     worst = (readers + 1) * 1_000 + 2 * refresh
     for at in range(14_000, 20_000, 500):
         assert late.lower_at(at) >= fresh.lower_at(at - worst - period)
@@ -141,7 +143,7 @@ def test_r4_with_many_readers_windows_are_older_by_the_publish_timer_and_the_ref
 
 
 def test_r4_the_upper_bound_may_be_too_small_for_the_current_event():
-    late = run(readers=ReaderGroup(readers=8, publish_timer="pravega", publish_every_ms=1_000))
+    late = run(readers=ReaderGroup(readers=8, publish_every_ms=1_000), rules=Rules(publish_timer="pravega"))
     events, exceeded = late.events, 0
     reads = late.rows("reads", 10_000)
     windows = late.rows("windows", reader=reads[0]["reader"])
@@ -224,13 +226,13 @@ def two_streams(script=(), **fields):
     loud = EventWriter("w1", rate_per_s=100, stream="stream")
     quiet = EventWriter("q", rate_per_s=100, noting=noting.Never(), stream="quiet")
     both = [FOUR, Stream("quiet", segments=2)]
-    readers = group(streams=["stream", "quiet"], **fields)
-    return run(streams=both, stream=Stream(), writers=[loud, quiet], readers=readers, script=script)
+    readers = group(streams=["stream", "quiet"])
+    return run(streams=both, stream=Stream(), writers=[loud, quiet], readers=readers, script=script, **fields)
 
 
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_r10_each_stream_has_its_own_window(read_side):
-    world = two_streams(read_side=read_side)
+    world = two_streams(rules=Rules(read_side=read_side))
     assert set(world.column("windows", "lower", of="quiet")) == {None}
     assert world.lower_at(20_000) > 15_000
     reader = world.group.readers["readers-0"]
@@ -255,7 +257,7 @@ def test_a_stream_that_is_deleted_leaves_the_others_to_be_read():
 
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_r12_without_time_windows_both_bounds_are_unknown(read_side):
-    world = run(readers=group(time_windows=False, read_side=read_side))
+    world = run(readers=group(time_windows=False), rules=Rules(read_side=read_side))
     assert {(row["lower"], row["upper"]) for row in world.rows("windows")} == {(None, None)}
     assert world.rows("positions") == run(readers=group()).rows("positions")
 
@@ -277,7 +279,9 @@ def test_r13_a_busy_tracker_skips_positions_and_ends_with_the_last_one():
 
 def test_the_minimum_of_the_map_is_what_offsets_give_while_nobody_comes_or_goes():
     split = script.Scale(at_ms=6_000, seal=["0@0"])
-    shared, mapped = (run(readers=group(read_side=side), script=[split]) for side in ("implementation", "document"))
+    shared, mapped = (
+        run(readers=group(), rules=Rules(read_side=side), script=[split]) for side in ("implementation", "document")
+    )
     for at in range(5_000, 20_000, 500):
         assert mapped.lower_at(at) <= shared.lower_at(at)
     assert mapped.lower_at(20_000) >= shared.lower_at(19_000)
@@ -287,7 +291,7 @@ def test_the_minimum_of_the_map_is_what_offsets_give_while_nobody_comes_or_goes(
 def test_in_the_map_the_upper_bound_is_that_of_the_reader_that_is_farthest():
     """Readers that fall behind have marks ahead of them; as a rule that gives what the group's offsets give."""
     mapped, shared = (
-        {row["at_ms"]: row for row in run(readers=group(read_side=side, rate_per_s=30)).rows("windows")}
+        {row["at_ms"]: row for row in run(readers=group(rate_per_s=30), rules=Rules(read_side=side)).rows("windows")}
         for side in ("document", "implementation")
     )
     pairs = [(row["lower"], row["upper"], shared[at]["upper"]) for at, row in mapped.items() if at > 8_000]
@@ -297,7 +301,7 @@ def test_in_the_map_the_upper_bound_is_that_of_the_reader_that_is_farthest():
 
 
 def test_a_reader_without_segments_is_not_in_the_map():
-    world = run(readers=group(readers=3, read_side="document"))
+    world = run(readers=group(readers=3), rules=Rules(read_side="document"))
     assert set(world.group.state.streams["stream"].times) == {"readers-0", "readers-1"}
     entered = {row["reader"] for row in world.rows("group_updates", operation="time")}
     assert entered == {"readers-0", "readers-1"}
@@ -312,8 +316,8 @@ def entries(world, group="readers"):
 
 def test_the_table_has_the_entries_of_the_map_whose_minimum_is_the_window_of_the_group():
     split, crash = script.Scale(at_ms=6_000, seal=["0@0"]), script.CrashReader(at_ms=9_500, reader="readers-1")
-    mapped = group(readers=3, read_side="document", rate_per_s=50)
-    world = run(readers=[mapped, group(name="offsets")], script=[split, crash])
+    readers = group(readers=3, rate_per_s=50)
+    world = run(readers=readers, rules=Rules(read_side="document"), script=[split, crash])
     rows = world.rows("group_updates", group="readers")
     for row in rows:
         known = None not in row["lowers"].values() and row["lowers"]
@@ -324,7 +328,9 @@ def test_the_table_has_the_entries_of_the_map_whose_minimum_is_the_window_of_the
     assert all(row["upper"] == max(row["uppers"].values()) for row in uppers)
     assert {reader for row in rows for reader in row["lowers"]} == {f"readers-{n}" for n in range(3)}
     assert not any("readers-1" in times for at, times in entries(world) if at > 16_000)
-    assert all("lowers" not in row for row in world.rows("group_updates", group="offsets"))
+    offsets = run(readers=readers, script=[split, crash]).rows("group_updates")
+    assert offsets
+    assert all("lowers" not in row for row in offsets)
 
 
 def passed(world, reader, at_ms):
@@ -336,9 +342,13 @@ def passed(world, reader, at_ms):
 
 @pytest.mark.parametrize("timer", ["fixed", "pravega"])
 def test_a_reader_enters_its_time_at_once_when_it_passes_a_cut_or_with_its_next_publication(timer):
-    part = {"publish_timer": timer, "publish_every_ms": 2_500, "read_side": "document"}
+    rules = Rules(publish_timer=timer, read_side="document")
     at_once, later = (
-        run(readers=group(enters_time=enters, **part), controllers=Controllers(period_ms=500))
+        run(
+            readers=group(publish_every_ms=2_500),
+            rules=replace(rules, enters_time=enters),
+            controllers=Controllers(period_ms=500),
+        )
         for enters in ("on_passing", "at_publish")
     )
     # Each reader knows then what the other one owns.
@@ -356,26 +366,31 @@ def test_a_reader_enters_its_time_at_once_when_it_passes_a_cut_or_with_its_next_
 
 
 def test_without_a_map_no_time_can_be_entered():
-    for part in (
-        group(enters_time="on_passing"),
-        group(enters_time="on_passing", read_side="document", time_windows=False),
+    blind = group(time_windows=False)
+    for part, options in (
+        (group(), {}),
+        (blind, {"read_side": "document"}),
+        ([blind, group(name="b", time_windows=False)], {"read_side": "document"}),
     ):
-        with pytest.raises(Problems, match=r"readers.*enters_time.*there is no map of times"):
-            scenario(readers=part)
-    for part in (group(), group(enters_time="on_passing"), group(read_side="implementation")):
-        resolved = scenario(readers=part, rules="design").resolved
-        assert resolved.readers.enters_time == "on_passing"
-        assert resolved.readers.enters_on_passing == (part.read_side != "implementation")
+        for base in ("sound", "implementation"):
+            with pytest.raises(Problems, match=r"rules\.enters_time: .*there is no map of times"):
+                scenario(readers=part, rules=Rules(base, enters_time="on_passing", **options))
+    scenario(readers=[blind, group(name="b")], rules=Rules(enters_time="on_passing", read_side="document"))
+    scenario(readers=None, rules=Rules(enters_time="on_passing"))
+    for options in ({}, {"enters_time": "on_passing"}, {"read_side": "implementation"}):
+        resolved = scenario(readers=group(), rules=Rules("design", **options)).resolved
+        assert resolved.rules.enters_time == "on_passing"
+        assert enters_on_passing(resolved.readers, resolved.rules) == ("read_side" not in options)
         assert resolved.resolved == resolved
 
 
 def test_by_the_design_a_time_is_entered_every_time_a_cut_is_passed():
     """PDP-33, Client Changes; without that only when the position is published."""
     worlds = [
-        run(readers=ReaderGroup(publish_every_ms=4_000, read_side="document"), rules=rules)
-        for rules in ("design", "sound")
+        run(readers=ReaderGroup(publish_every_ms=4_000), rules=Rules(base, read_side="document"))
+        for base in ("design", "sound")
     ]
-    assert [world.scenario.readers.enters_time for world in worlds] == ["on_passing", "at_publish"]
+    assert [world.scenario.rules.enters_time for world in worlds] == ["on_passing", "at_publish"]
     passing, rare = (world.column("group_updates", "at_ms", operation="time") for world in worlds)
     assert rare == [4_000, 8_000, 12_000, 16_000]
     assert len(passing) > 10
@@ -385,9 +400,9 @@ def test_in_the_map_the_time_of_a_crashed_reader_holds_until_its_segments_are_re
     """The others count them only when they next publish; until then its time is theirs."""
     pause = script.PauseReader(at_ms=6_000, reader="readers-1")
     crash = script.CrashReader(at_ms=10_000, reader="readers-1")
-    timers = {"readers": 3, "publish_timer": "pravega", "group_refresh_ms": 1_000, "rate_per_s": 90}
+    readers = ReaderGroup(readers=3, group_refresh_ms=1_000, rate_per_s=90)
     mapped, shared = (
-        run(readers=ReaderGroup(read_side=side, **timers), script=[pause, crash])
+        run(readers=readers, rules=Rules(publish_timer="pravega", read_side=side), script=[pause, crash])
         for side in ("document", "implementation")
     )
     assert len({lower for at, lower in mapped.lowers() if 9_000 <= at <= 13_000}) == 1
@@ -397,14 +412,15 @@ def test_in_the_map_the_time_of_a_crashed_reader_holds_until_its_segments_are_re
         assert world.late_first_reads() == 0
 
 
-def mapped(seed, script, readers=1, **fields):
+def mapped(seed, script, readers=1, options=(), **fields):
     """A group with a map of times on a stream of two segments that it reads slowly."""
-    part = {"rate_per_s": 40, "publish_every_ms": 300, "read_side": "document", **fields}
+    part = {"rate_per_s": 40, "publish_every_ms": 300, **fields}
     return run(
         stream=Stream(segments=2),
         writers=[EventWriter("v", rate_per_s=60)],
         controllers=Controllers(period_ms=400, start_delay_ms=1_000),
         readers=ReaderGroup(readers=readers, **part),
+        rules=Rules(read_side="document", **dict(options)),
         script=script,
         duration_ms=13_000,
         seed=seed,

@@ -16,6 +16,7 @@ from wmlab.streams.run_measures import EventsInLog, measured
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
 READ_SIDES = ["implementation", "document"]
 
@@ -37,7 +38,7 @@ def reading(delay_ms: int | None, **fields: Any) -> Run:
 @pytest.mark.parametrize("read_side", READ_SIDES)
 @pytest.mark.parametrize("delay_ms", [40, 400, 1_100])
 def test_events_and_marks_come_after_the_delay_and_not_before(delay_ms: int, read_side: str) -> None:
-    later = reading(delay_ms, readers={"read_side": read_side})
+    later = reading(delay_ms, rules=Rules(read_side=read_side))
     emitted = {row["lower"]: row["emitted_ms"] for row in later.rows("watermarks")}
     assert len(seen_first(later)) > 4
     assert all(at_ms >= emitted[lower] + delay_ms for lower, at_ms in seen_first(later).items())

@@ -15,6 +15,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.model.replay import Received, advance, begin
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules, configuration
 
 JUDGED = ("success", "invalid time", "invalid position")
 
@@ -39,7 +40,7 @@ def replayed(world: Run) -> list[tuple[Any, ...]]:
     Notes do not say how long segments are, so a replay cannot know from where on no time is known: each end of known
     time that both have made goes on with the cut of the run, which `assert_ends_where_the_stream_did` judges.
     """
-    config = world.scenario.controllers.configuration(world.stream().part)
+    config = configuration(world.stream().part, world.scenario.controllers, world.scenario.rules)
     history = StreamHistory.of(world.stream().history.segments.values())
     cuts = {row["emitted_ms"]: row["cut"] for row in world.rows("watermarks") if not row["writers"]}
     progress, entries, found = begin(config, world.world.start_ms), received(world), []
@@ -83,16 +84,21 @@ def simulated(world: Run) -> list[tuple[Any, ...]]:
 AT, A_OR_B = st.integers(0, 5_000), st.sampled_from("ab")
 PLANS = st.fixed_dictionaries(
     {
-        "rules": st.sampled_from(["sound", "implementation", "design"]),
+        "rules": drawn(
+            Rules,
+            base=["sound", "implementation", "design"],
+            cut_algorithm=[None, "pravega", "document"],
+            double_work_entry=False,
+            distribution="even",
+        ),
         "stream": drawn(
             Stream,
             segments=st.integers(1, 3),
             timestamp_aggregation_timeout_ms=[0, 300, 1_500, 60_000],
             start_delay_ms=[None, 0, 700],
             expected_writers=st.integers(1, 4),
-            cut_algorithm=[None, "pravega", "document"],
         ),
-        "controllers": drawn(Controllers, double_work_entry=False, distribution="even", period_ms=[200, 500, 1_300]),
+        "controllers": drawn(Controllers, period_ms=[200, 500, 1_300]),
         "writers": st.tuples(
             drawn(EventWriter, name="a", rate_per_s=20, note_every_ms=[100, 900, None]),
             drawn(EventWriter, name="b", rate_per_s=20, delay_mean_ms=300.0, processes=st.integers(1, 2)),

@@ -9,6 +9,7 @@ from tests.streams.sim.worlds import clocked, run, scenario, txn_writer
 from wmlab.streams.scenario import network, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.sim.load import Load, synthetic
 
 
@@ -36,8 +37,8 @@ def test_synthetic_loads_are_sorted_and_inside_the_run():
 
 
 def test_a_run_before_1970_is_the_same_run_earlier():
-    readers = ReaderGroup(readers=2, publish_timer="pravega")
-    now, early = run(readers=readers), run(readers=readers, start_ms=-1_000_000)
+    case = {"readers": ReaderGroup(readers=2), "rules": Rules(publish_timer="pravega")}
+    now, early = run(**case), run(**case, start_ms=-1_000_000)
     for table in ("writer_marks", "watermarks", "positions", "windows", "reads"):
         times = [name for name in now.rows(table)[0] if name.endswith("_ms") or name in ("time", "lower", "upper")]
         for name in times:
@@ -105,10 +106,9 @@ def test_checkpoints_that_wait_for_another_one_come_one_after_the_other():
 
 def test_a_reader_says_when_it_begins_anew_after_a_reset():
     """It learns of the reset at its next look; until then its windows are those of the old reader object."""
-    group = ReaderGroup(readers=2, publish_every_ms=500, tracker_ms=90, publish_timer="pravega", read_every_ms=60,
-                        group_refresh_ms=700)  # fmt: skip
+    group = ReaderGroup(readers=2, publish_every_ms=500, tracker_ms=90, read_every_ms=60, group_refresh_ms=700)
     actions = [script.Checkpoint(at_ms=6_000, name="a"), script.ResetToCheckpoint(at_ms=9_050)]
-    world = run(readers=group, script=actions)
+    world = run(readers=group, rules=Rules(publish_timer="pravega"), script=actions)
     reset = world.rows("incidents", kind="start over")
     assert {row["target"] for row in reset} == {"readers-0", "readers-1"}
     assert all(9_050 < row["at_ms"] <= 9_050 + 760 for row in reset)

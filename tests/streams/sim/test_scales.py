@@ -13,6 +13,7 @@ from wmlab.streams.positions import read_sides
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules
 
 ZERO, ONE, TWO, THREE = map(parse_segment, ("0@0", "1@0", "2@1", "3@1"))
 DOCUMENT = {"seal": ["0@0", "1@0"], "into": ["0..3/5", "3/5..1"]}
@@ -104,7 +105,7 @@ def test_without_a_time_between_seals_all_are_sealed_at_once_and_nobody_is_told(
 def test_a_controller_that_crashes_between_two_seals_leaves_the_scale_half_done_and_another_one_finishes_it(committer):
     crash = script.CrashController(at_ms=4_000, controller="committer", point="between_seals")
     case = {"controllers": Controllers(2), "script": [crash, STEPS], "duration_ms": 25_000}
-    world = run(**CASE | case | {"stream": Stream(segments=2, committer=committer)})
+    world = run(**CASE | case | {"rules": Rules(committer=committer)})
     (_, crashed, *first), (_, other, *again), (at_ms, *last) = seals(world)
     assert (first, again, last[1:]) == (["0@0", "sealed"], ["0@0", "was sealed before"], ["1@0", "sealed"])
     assert other == last[0] != crashed

@@ -18,6 +18,7 @@ from wmlab.streams.model.segment import parse_segment, segment_name
 from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import network, noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.sim.load import Load
 from wmlab.streams.sim.run import journals_of
 from wmlab.streams.tables import TABLES
@@ -277,8 +278,8 @@ def test_s5_a_commit_without_a_time_notes_nothing_or_as_implemented_blocks_the_f
     rule, watermarks, noted_times
 ):
     txn = TransactionalWriter("t", rate_per_s=20, noting=noting.Never())
-    stream = Stream(commit_without_time=rule)
-    world = run(writers=[txn, EventWriter("w", rate_per_s=20, starts_ms=2_500)], stream=stream)
+    writers = [txn, EventWriter("w", rate_per_s=20, starts_ms=2_500)]
+    world = run(writers=writers, stream=Stream(), rules=Rules(commit_without_time=rule))
     assert world.column("writer_marks", "time", writer="t") == noted_times
     assert bool(world.rows("watermarks")) is watermarks
     assert ("time not advanced" in world.held()) is not watermarks
@@ -338,9 +339,9 @@ def test_a_stream_can_be_deleted_and_created_again_by_two_actions():
 def test_the_owner_of_a_bucket_is_notified_when_a_stream_comes_and_goes():
     news = []
     for cycles in ("while_noted", "unconditional"):
-        streams = [Stream(name, cycles=cycles) for name in ("early", "late")]
-        kept = network.Network(keep_messages=True)
-        world = run_of(of_two(CREATE(at_ms=8_000), DELETE(at_ms=12_000), streams=streams, network=kept))
+        streams = [Stream(name) for name in ("early", "late")]
+        fields = {"streams": streams, "rules": Rules(cycles=cycles), "network": network.Network(keep_messages=True)}
+        world = run_of(of_two(CREATE(at_ms=8_000), DELETE(at_ms=12_000), **fields))
         news.append(world.column("messages", "sent_ms", kind="bucket changed", stream="late"))
     assert news == [[9_005, 12_000], [8_000, 12_000]]
 
@@ -364,16 +365,23 @@ def test_an_unconditional_loop_runs_from_creation_to_deletion_whether_anybody_no
     case = {"writers": [EventWriter("w", rate_per_s=10, note_every_ms=None)], "duration_ms": 10_000}
     case["script"] = [script.DeleteStream(at_ms=6_100)]
     assert not run(**case).rows("cycles", of="stream")
-    world = run(stream=Stream(cycles="unconditional", start_delay_ms=200), **case)
+    world = run(stream=Stream(start_delay_ms=200), rules=Rules(cycles="unconditional"), **case)
     ran = [(row["at_ms"], row["reason"]) for row in world.rows("cycles", of="stream")]
     assert ran == [(at_ms, "no active writer") for at_ms in range(200, 6_100, 500)]
 
 
 def test_a_cycle_says_when_the_next_one_is_due():
-    streams = [Stream(name, cycles="unconditional") for name in ("early", "late")]
+    streams = [Stream(name) for name in ("early", "late")]
     writers = [EventWriter(f"w-{name}", rate_per_s=10, note_every_ms=None, stream=name) for name in ("early", "late")]
     fleet = Controllers(2, buckets=4, period_ms=500, start_delay_ms=1_500)
-    case = of_two(CREATE(at_ms=8_000), streams=streams, writers=writers, controllers=fleet, readers=None)
+    case = of_two(
+        CREATE(at_ms=8_000),
+        streams=streams,
+        writers=writers,
+        controllers=fleet,
+        readers=None,
+        rules=Rules(cycles="unconditional"),
+    )
     run_of_two = case.record(progress=False)
     for name in ("early", "late"):
         cycles = [row for row in run_of_two.table("cycles").to_pylist() if row["stream"] == name]
@@ -409,17 +417,17 @@ def test_the_first_watermark_waits_for_the_writers_that_are_expected(third_start
     world.assert_sound()
 
 
-def silent(rules="design", **fields):
+def silent(base="design", options=(), **fields):
     """Both writers note nothing from 5 to 14 s, and go on writing."""
     silence = [script.SilenceWriter(at_ms=5_000, writer=name, for_ms=9_000) for name in ("w1", "w2")]
-    options = {"cut_algorithm": "sound", "timeout_from": "first_behind", "cycles": "while_noted"}
-    stream = Stream(segments=2, timestamp_aggregation_timeout_ms=2_000, **options)
-    return run(rules=rules, stream=stream, script=silence, **fields)
+    others = {"cut_algorithm": "sound", "timeout_from": "first_behind", "cycles": "while_noted"} | dict(options)
+    stream = Stream(segments=2, timestamp_aggregation_timeout_ms=2_000)
+    return run(rules=Rules(base, **others), stream=stream, script=silence, **fields)
 
 
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_a_reader_gets_null_where_no_writer_is_known(read_side):
-    world = silent(readers=group(read_side=read_side))
+    world = silent(readers=group(), options={"read_side": read_side})
     (end,) = world.rows("watermarks", writers={})
     lowers = world.column("windows", "lower", 5_000)
     unknown_ms = [row["at_ms"] for row in world.rows("windows", 5_000, lower=None)]
@@ -434,7 +442,7 @@ def test_a_reader_gets_null_where_no_writer_is_known(read_side):
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_both_bounds_are_null_from_where_the_writers_were_forgotten_to_the_next_mark(read_side):
     """PDP-33, Config Changes ("at the corresponding position"); in the wiki "a null for both upper and lower times"."""
-    world = silent(readers=group(read_side=read_side, publish_every_ms=100))
+    world = silent(readers=group(publish_every_ms=100), options={"read_side": read_side})
     before, end, after = (world.rows("watermarks")[i] for i in end_and_neighbours(world))
     written = {s: world.events.offset[world.events.segment_id == s] for s in end["cut"]}
     stored = {s: world.events.append_ms[world.events.segment_id == s] for s in end["cut"]}

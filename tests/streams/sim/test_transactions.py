@@ -15,6 +15,7 @@ from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules
 
 
 def test_events_are_invisible_until_their_transaction_is_merged():
@@ -67,7 +68,7 @@ def test_one_commit_takes_all_that_wait_up_to_the_size_of_a_batch():
 def test_a_batch_notes_one_time_for_each_writer_or_one_for_each_transaction(rule, marks_per_batch):
     writer = txn_writer(every_ms=1_000, open_ms=500, commit_latency_ms=3_000)
     slow = script.CrashCommitHandler(at_ms=0, point="before_merge", restart_after_ms=2_400)
-    world = run(writers=[writer], stream=Stream(txn_marks=rule), script=[slow])
+    world = run(writers=[writer], stream=Stream(), rules=Rules(txn_marks=rule), script=[slow])
     first = world.column("transactions", "txn", batch=1)
     assert len(first) == 3
     assert [txn for txn in world.column("writer_marks", "txn") if txn in first] == first[-marks_per_batch:]
@@ -376,8 +377,13 @@ def test_t3_after_a_crash_of_the_handler_the_batch_notes_where_the_segments_end_
 @pytest.mark.parametrize("empty", [False, True])
 def test_t3_a_second_attempt_after_a_rolling_transaction_notes_an_empty_position_only_as_implemented(empty):
     actions = [script.Scale(at_ms=2_500, seal=["0@0"]), script.CrashCommitHandler(at_ms=2_600, point="after_merge")]
-    stream = Stream(empty_mark_after_roll=empty, timestamp_aggregation_timeout_ms=60_000)
-    world = run(writers=[txn_writer()], stream=stream, script=actions, controllers=Controllers(period_ms=1_000))
+    world = run(
+        writers=[txn_writer()],
+        stream=Stream(timestamp_aggregation_timeout_ms=60_000),
+        rules=Rules(empty_mark_after_roll=empty),
+        script=actions,
+        controllers=Controllers(period_ms=1_000),
+    )
     mark = world.rows("writer_marks", txn="t-2")[-1]
     assert mark["outcome"] == "success"
     assert (mark["position"] == {}) is empty

@@ -12,8 +12,8 @@ from wmlab.streams.model.marks import positions_ordered
 from wmlab.streams.model.position import Position
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.rules import Rules
 
-RULES = ("design", "implementation", "sound")
 MAX, MIN = 2**63 - 1, -(2**63)
 BOTH_AT_10 = (noted(1_000, "a", 10, {"0@0": 5}), noted(1_000, "b", 10, {"0@0": 6}))
 
@@ -33,7 +33,7 @@ def test_a_writer_behind_is_forgotten_one_timeout_after_its_last_note_or_after_i
     timeout_from, removed_ms
 ):
     others = [noted(1_600 + 500 * n, "a", 20 + n) for n in range(12)]
-    world = scripted(*BOTH_AT_10, *others, timeout_ms=3_000, stream={"timeout_from": timeout_from})
+    world = scripted(*BOTH_AT_10, *others, timeout_ms=3_000, rules=Rules(timeout_from=timeout_from))
     assert world.removals()[0] == (removed_ms, ["b"])
     assert "b" not in world.rows("watermarks", removed_ms - 1)[0]["writers"]
 
@@ -42,7 +42,7 @@ def test_a_writer_behind_is_forgotten_one_timeout_after_its_last_note_or_after_i
 def test_a_writer_ahead_of_the_lower_bound_is_not_forgotten_before_that_has_passed_it(timeout_from):
     others = [noted(2_000 + 500 * n, "a", 20 + n) for n in range(12)]
     ahead = noted(1_000, "b", 1_000)
-    world = scripted(noted(1_000, "a", 10), ahead, *others, timeout_ms=2_000, stream={"timeout_from": timeout_from})
+    world = scripted(noted(1_000, "a", 10), ahead, *others, timeout_ms=2_000, rules=Rules(timeout_from=timeout_from))
     assert world.removals() == []
     assert {row["writers"]["b"] for row in world.rows("watermarks")} == {1_000}
 
@@ -53,8 +53,8 @@ def test_in_the_document_a_writer_is_forgotten_though_it_is_ahead_and_the_upper_
     """PDP-33, Config Changes ("will be forgotten") and Internal Changes ("no longer needs to be considered")."""
     others = [noted(1_600 + 500 * n, "a", 20 + n) for n in range(12)]
     gone = [] if goes is None else [goes]
-    stream = {"timeout_from": timeout_from, "forgets": "all"}
-    world = scripted(noted(1_000, "a", 10), noted(1_000, "b", 1_000), *others, *gone, timeout_ms=2_000, stream=stream)
+    rules = Rules(timeout_from=timeout_from, forgets="all")
+    world = scripted(noted(1_000, "a", 10), noted(1_000, "b", 1_000), *others, *gone, timeout_ms=2_000, rules=rules)
     # Its note was received at 1 005 ms; the cycle of 3 005 ms is the first one after the timeout.
     forgotten_ms = 3_005 if goes is None else 2_005
     assert world.removals()[0] == (forgotten_ms, ["b"])
@@ -68,7 +68,7 @@ def test_in_the_document_a_writer_is_forgotten_though_it_is_ahead_and_the_upper_
 def test_in_the_document_the_last_writers_of_a_generation_make_its_watermark_and_are_then_forgotten(noted_ms):
     """PDP-33, Periodic Watermark Workflow ("within one timeout period"), where both fall silent, together or not."""
     silent = [noted(1_000, "a", 10), noted(1_000, "b", 20), noted(1_600, "a", 40), noted(noted_ms, "b", 30)]
-    world = scripted(*silent, timeout_ms=2_000, stream={"timeout_from": "earlier", "forgets": "all"})
+    world = scripted(*silent, timeout_ms=2_000, rules=Rules(timeout_from="earlier", forgets="all"))
     assert [time for _, time in world.emitted()] == ([10, 30, 40] if noted_ms == 1_700 else [10, 20, 30, 40])
     (last_ms, _), *_ = world.emitted()[::-1]
     assert world.removals() == [(last_ms, ["a", "b"])]
@@ -76,7 +76,7 @@ def test_in_the_document_the_last_writers_of_a_generation_make_its_watermark_and
 
 
 def test_the_rules_of_the_design_forget_all_and_the_others_those_behind():
-    chosen = {rules: run(rules=rules, duration_ms=100).scenario.options["stream.forgets"] for rules in RULES}
+    chosen = {rules: run(rules=rules, duration_ms=100).scenario.options["forgets"] for rules in Rules.sets}
     assert chosen == {"design": "all", "implementation": "behind", "sound": "behind"}
 
 
@@ -195,14 +195,14 @@ HISTORY = (script.Scale(at_ms=100, seal=["0@0", "1@0"], into=1), script.Scale(at
 
 @pytest.mark.parametrize("algorithm", ["sound", "pravega"])
 def test_w14_gaps_are_filled_at_the_start_from_the_newest_epoch(algorithm):
-    stream = {"segments": 2, "cut_algorithm": algorithm}
-    world = scripted(*HISTORY, noted(1_000, "a", 10, {"4@2": 5}), writers="a", stream=stream)
+    case = {"stream": {"segments": 2}, "rules": Rules(cut_algorithm=algorithm)}
+    world = scripted(*HISTORY, noted(1_000, "a", 10, {"4@2": 5}), writers="a", **case)
     assert world.rows("watermarks")[0]["cut"] == cut_of(_3_2=0, _4_2=5)
 
 
 @pytest.mark.parametrize(("bug", "offset", "lower"), [(True, None, {None}), (False, 0, {None, 10})])
 def test_w15_a_segment_without_acknowledgement_is_its_start_or_with_the_bug_its_end(bug, offset, lower):
-    world = scripted(noted(1_000, "a", 10, {"0@0": None}), writers="a", stream={"bug_6510": bug})
+    world = scripted(noted(1_000, "a", 10, {"0@0": None}), writers="a", rules=Rules(bug_6510=bug))
     assert world.rows("watermarks")[0]["cut"] == {0: offset}
     assert set(world.column("windows", "lower")) == lower
 

@@ -1,6 +1,5 @@
 """Writers: their clocks and loads, batched appends, positions from acknowledgements, seals, crashes, silence."""
 
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, Stream
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
 from wmlab.streams.sim.stores import StoredSegment
 
@@ -213,7 +213,7 @@ def test_a_writer_that_does_not_probe_stays_in_a_sealed_segment_until_it_writes_
         "script": [script.Scale(at_ms=5_000, seal=["0@0", "1@0"], into=["0..3/5", "3/5..1"])],
         "duration_ms": 8_000,
     }
-    probing, waiting = run(**case), run(**(case | {"writers": [replace(case["writers"][0], probe_on_seal=False)]}))
+    probing, waiting = run(**case), run(**case, rules=Rules(probe_on_seal=False))
     two, three = (segment.id for segment in probing.stream().history.active.segments)
     assert set(probing.rows("writer_marks")[-1]["position"]) == {two, three}
     assert set(waiting.rows("writer_marks")[-1]["position"]) == ({1, two} if keys == "0..1/2" else {two, three})

@@ -8,20 +8,19 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from html import escape
 from operator import and_
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
-from wmlab.core.arguments import the_choice
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, watermark_instance
 from wmlab.dataflow.model.permute import OrderOutcome
-from wmlab.dataflow.model.processor import Deviations, Mode, deviations as of_mode
-from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
+from wmlab.dataflow.rules import Rules
+from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.simulate import readings_of, simulate
 
 _ROWS_SHOWN: Final = 20
@@ -137,24 +136,21 @@ class Permutations(TableAnswer[Permuted]):
 def permutations(
     inputs: Sequence[Sequence[Any]] | Mapping[str, Sequence[Any]],
     *,
-    mode: Mode = "sound",
-    deviations: Deviations | Sequence[str] | None = None,
+    rules: Rules | str = "sound",
     limit: int = 100_000,
 ) -> Permutations:
     """Merge the watermarks of `inputs` in every order that keeps the order within each.
 
     `inputs` is a list of inputs, or a dict of them by name; an item is a number (a watermark of key 0), a pair (key,
-    number), "idle", "event" or "done". Options: `mode` "sound", "design" or "hz", or `deviations`, a list of names.
-    `event_leaves_idle` and `end_counts_as_active` are the two defects of Hazelcast before pull request 22440. With
+    number), "idle", "event" or "done". `rules` is a set of rules, or `Rules` with other options. With
     `highest_held_back` nothing is emitted when no input is active, as by `design` and in Flink before FLINK-7728.
     Orders that reach the same state are followed together, up to `limit` states at once. Returns `Permutations`; raises
-    `ModelError` for any other item or name, and for more states.
+    `ModelError` for any other item, and for more states, `ScenarioError` for rules that are none.
     """
-    the_choice(mode, "mode", get_args(Mode), ModelError)
     named = dict(inputs) if isinstance(inputs, Mapping) else {chr(97 + n): items for n, items in enumerate(inputs)}
     items = [[_item(offered) for offered in offers] for offers in named.values()]
-    rules = _deviations(mode, deviations)
-    coalescer = KeyedCoalescer(len(items), rules)
+    rules = rules if isinstance(rules, Rules) else Rules(rules)  # type: ignore[arg-type]
+    coalescer = KeyedCoalescer(len(items), rules.deviations)
     total = permute.orders(items)
     outcomes = permute.explore(coalescer, items, limit=limit)
     if outcomes is None:
@@ -164,20 +160,11 @@ def permutations(
             remedy="give shorter inputs, or a higher limit.",
         )
     return Permutations(
-        of=f"Merging {counted(len(items), 'input')} ({mode if deviations is None else rules})",
+        of=f"Merging {counted(len(items), 'input')} ({rules})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in outcomes),
         tried=total,
         total=total,
     )
-
-
-def _deviations(mode: Mode, offered: Deviations | Sequence[str] | None) -> Deviations:
-    if offered is None or isinstance(offered, Deviations):
-        return offered or of_mode(mode)
-    for name in offered:
-        if name not in OPTIONS:
-            raise ModelError(f"{name!r} is not a deviation.", remedy=f"name some of: {', '.join(OPTIONS)}.")
-    return Deviations(**dict.fromkeys(offered, True))
 
 
 def _item(offered: Any) -> Item:

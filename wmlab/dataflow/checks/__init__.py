@@ -1,8 +1,9 @@
 """The check of a recorded dataflow: the invariants of its watermarks and results, from the tables of its recording.
 
 The recorded outputs of coalescing and of the dataflow are compared with the items on the queues: the coalesced
-watermarks are asked of the model by sound rules, windows and joins of a batch over the on-time rows. So a recording of
-mode `hz` shows its defects where they had an effect, and one of `design` where it held the highest watermark back (K3).
+watermarks are asked of the model by sound rules, windows and joins of a batch over the on-time rows. So a recording by
+`implementation` shows its defects where they had an effect, and one by `design` where it held the highest watermark
+back (K3).
 All are rules over rows in memory.
 
 That the simulator keeps its own promises (a call for each row, limits, drops) is the matter of tests.

@@ -5,8 +5,7 @@ is appended to `out`. A method that returns False has refused what was offered, 
 anything else. A refusal changes nothing but what it appended to `out`, to make room, and the state of a custom
 processor.
 
-`SOUND` has none of them, `DESIGN` follows the documents, and `SHIPPED` is what the code of 2026-08 does with assertions
-off. Any mixture can be run.
+`SOUND` has none of them; any mixture can be run.
 
 Source: "Keyed watermark support", Processor API; upstream classes `Processor`, `AbstractProcessor`, and for the
 deviations `KeyedWatermarkCoalescer`, `ConcurrentInboundEdgeStream`, `ProcessorTasklet`,
@@ -17,81 +16,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Final, Generic, Literal, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Idle, Item, RowValues, Watermark
 
-Mode = Literal["design", "hz", "sound"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviations:
-    """In what the documents, or the implementation, depart from sound rules."""
+    """In what the documents, or the implementation, depart from sound rules.
+
+    `Rules` of a dataflow has the same names, and says what each means and where it stands. This value is what the model
+    takes, also on executors, which have no pydantic.
+    """
 
     watermark_wakes_one_key: bool = False
-    """A watermark ends the idleness of its own key only."""
     idle_repeated: bool = False
-    """An idle message is sent again for every repeated one while all inputs are idle."""
     done_hides_idle: bool = False
-    """When the end of an input leaves only idle ones, no idle message is sent."""
     late_key_replays_idle: bool = False
-    """A key that first comes after an input was idle and then ended fails the job."""
     event_after_special: bool = False
-    """An event and an idle message drained together are reported in the wrong order."""
-    last_watermark_lost: bool = False
-    """Watermarks released by the end of inputs are not delivered."""
-    emission_unchecked: bool = False
-    """Only the receiver of a watermark notices that it went back; what a sink or nobody receives is never checked."""
-    idle_overtakes: bool = False
-    """Idle messages pass the work that a processor still holds."""
-    rejected_rows_silent: bool = False
-    """Rows that a source's filter rejects neither advance its watermark nor count against idleness."""
-    unmatched_lost_at_end: bool = False
-    """Outer rows without a partner that are still buffered when both inputs end are not emitted."""
-    key_zero_only: bool = False
-    """A stateful map refuses watermarks of keys other than 0."""
-
-    keyed_idle: bool = False
-    """Idle messages are about one key, so that an input is partially idle, until its next event or watermark of that
-    key. Described and rejected by the text; not on in `hz`."""
     highest_held_back: bool = False
-    """When no input is active, the highest watermark is not let through, so that what comes out depends on which input
-    became idle last. The document has no rule for it, so `design` has none; Hazelcast and Flink let it through. So was
-    Flink before FLINK-7728 (apache/flink pull request 4747); not on in `hz`."""
+    last_watermark_lost: bool = False
+    emission_unchecked: bool = False
+    idle_overtakes: bool = False
+    rejected_rows_silent: bool = False
+    unmatched_lost_at_end: bool = False
+    key_zero_only: bool = False
+    keyed_idle: bool = False
     event_leaves_idle: bool = False
-    """An event ends the idleness of its input for the keys that there are, but the input still counts as idle for idle
-    messages and for keys that first come. So was Hazelcast before pull request 22440; not on in `hz`."""
     end_counts_as_active: bool = False
-    """An input that has ended without being idle keeps idle messages back for ever. So was Hazelcast before pull
-    request 22440; not on in `hz`."""
-
-    def __str__(self) -> str:
-        """The options that are on."""
-        return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "no deviation"
 
 
 SOUND: Final = Deviations()
-DESIGN: Final = Deviations(highest_held_back=True)
-ONE_IN_ONE_OUT: Final = (SOUND, DESIGN)
+ONE_IN_ONE_OUT: Final = (SOUND, Deviations(highest_held_back=True))
 """The rules by which coalescing of one input lets through what comes in."""
-BY_NAME: Final = frozenset(
-    {
-        "end_counts_as_active",
-        "event_leaves_idle",
-        "highest_held_back",
-        "keyed_idle",
-    }
-)
-"""Options that do not belong to `hz`."""
-SHIPPED: Final = Deviations(**{f.name: f.name not in BY_NAME for f in fields(Deviations)})
-
-
-def deviations(mode: Mode) -> Deviations:
-    """`sound`: none; `design`: that the highest is held back; `hz`: all of them but those `BY_NAME`."""
-    return {"sound": SOUND, "design": DESIGN, "hz": SHIPPED}[mode]
 
 
 class Reason(StrEnum):

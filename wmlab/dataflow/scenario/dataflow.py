@@ -7,27 +7,25 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from wmlab.core import mermaid, traces
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
-from wmlab.core.scenario_file import OptionChange, ScenarioFile
-from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Option, Period, Problem, Rules, Start, is_function, value
+from wmlab.core.rules import OrName
+from wmlab.core.scenario_file import ScenarioFile
+from wmlab.core.values import MeanMs, Period, Problem, Start, is_function, value
 from wmlab.core.words import exactly, in_mermaid
-from wmlab.dataflow.model import processor as model
+from wmlab.dataflow.rules import Rules
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
 from wmlab.dataflow.scenario.plan import Plan, plan_of
-from wmlab.dataflow.scenario.rule_sentences import RULE_SENTENCES
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Joining, Sink, Size, Window
+from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Joining, Sink, Size, Window
 
 AnyVertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 """Any vertex of a dataflow."""
 
-OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
-"""The deviations of the implementation that can be switched on one by one."""
 _ROW_BYTES: Final = 500
 _STEP_US: Final = 75
 _WINDOW_US: Final = 1.5
@@ -36,32 +34,16 @@ _FUNCTIONS: Final = ("function", "where", "policy")
 """The fields of vertices and their times that can hold Python functions."""
 
 
-def _options(offered: object) -> object:
-    if isinstance(offered, model.Deviations):
-        return tuple(name for name in OPTIONS if getattr(offered, name))
-    return offered
-
-
-def _known_option(name: str) -> str:
-    if name not in OPTIONS:
-        raise ValueError(f"is not a deviation; there are: {', '.join(OPTIONS)}")
-    return name
-
-
-Deviation = Annotated[str, BeforeValidator(_known_option)]
-
-
 @value
 class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.dataflow.Dataflow"):
     """Vertices, the edges between them, and the faults.
 
-    `mode` is `design`, as in the documents, `hz`, as in the shipped code, or `sound`; `deviations` replaces it by the
-    named differences. `rules` sets the mode and whatever else differs between the design, the implementation and sound
-    rules, unless a part sets it itself; `options` shows what is in effect. `guarantee` says what a restart keeps,
-    snapshots are taken every `snapshot_every_ms`. A queue holds `queue_size` items, then its producer waits. Each run
-    of an instance begins up to `jitter_ms` after it has something to do, drawn from `seed`; with 0 the instances that
-    can run do so in a random order. `duration_ms` is simulated time after `start_ms`, zero or, for a real trace, a
-    moment in milliseconds since 1970. The same dataflow always gives the same recording.
+    `rules` is a set of rules, "design", "implementation" or "sound", or `Rules` with other options; `options` shows
+    what is in effect. `guarantee` says what a restart keeps, snapshots are taken every `snapshot_every_ms`. A queue
+    holds `queue_size` items, then its producer waits. Each run of an instance begins up to `jitter_ms` after it has
+    something to do, drawn from `seed`; with 0 the instances that can run do so in a random order. `duration_ms` is
+    simulated time after `start_ms`, zero or, for a real trace, a moment in milliseconds since 1970. The same dataflow
+    always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -80,9 +62,8 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     queue_size: Size = 1_024
     jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
-    rules: Rules = "sound"
-    mode: Option[model.Mode] = UNSET
-    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
+    rules: OrName[Rules] = Rules()
+    rule_set = Rules
     noun = "the dataflow"
 
     def _problems(self) -> Iterator[Problem]:
@@ -98,35 +79,6 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def plan(self) -> Plan:
         """The columns and watermark keys on every edge, and the keys that can get stuck."""
         return plan_of(self.vertices, self.edges)
-
-    @property
-    def deviations_on(self) -> model.Deviations:
-        """The deviations from sound rules that are on."""
-        if self.deviations is None:
-            return model.deviations(self.resolved.mode if self.mode is UNSET else self.mode)
-        return model.Deviations(**dict.fromkeys(self.deviations, True))
-
-    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
-        """As for every scenario; the mode, which is many deviations, is changed one deviation at a time."""
-        for change in super().option_changes(to_rules):
-            if change.scenario is None or change.option != "DataflowScenario.mode":
-                yield change
-                continue
-            if self.deviations is not None:
-                yield dataclasses.replace(change, scenario=None)
-                continue
-            now, then = self.deviations_on, change.scenario.deviations_on
-            for name in OPTIONS:
-                before, after = getattr(now, name), getattr(then, name)
-                if before != after:
-                    option = f"Deviations.{name}"
-                    yield OptionChange(
-                        option=option,
-                        before=before,
-                        after=after,
-                        sentence=self.rule_sentences[option],
-                        scenario=self.replace(deviations=dataclasses.replace(now, **{name: after})),
-                    )
 
     def vertex(self, name: str) -> Any:
         """The vertex with that name; raises `ScenarioError` if there is none."""
@@ -213,8 +165,8 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         ]
 
     def __repr__(self) -> str:
-        rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
-        lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {exactly(self.duration_ms)})"]
+        guarantee = self.guarantee.replace("_", " ")
+        lines = [f"Dataflow {self.name!r} ({self.rules}, {guarantee}, {exactly(self.duration_ms)})"]
         plan = self.plan
         for vertex in self.vertices:
             inputs = ", ".join(edge.source for edge in plan.inputs[vertex.name])
@@ -232,13 +184,6 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": repr(self), mermaid.MIME: self.mermaid()}
 
-
-DataflowScenario.rule_table = {
-    DataflowScenario: {"mode": ("design", "hz", "sound")},
-    Join: {"emit": ("buffer", "state", "state")},
-    Window: {"bounds_only": (True, False, False)},
-}
-DataflowScenario.rule_sentences = RULE_SENTENCES
 
 AnyDataflow = TypeVar("AnyDataflow", bound=DataflowScenario)
 

@@ -20,10 +20,8 @@ from wmlab.core.expression import parse
 from wmlab.core.simulation import Delay, Fixed
 from wmlab.core.values import (
     EACH_ONCE,
-    UNSET,
     Flag,
     Name,
-    Option,
     Period,
     Problem,
     function_name,
@@ -355,9 +353,7 @@ class Window(Vertex):
     `grouped_times`, the keys of columns in `by` are also forwarded: after each watermark, with the lowest time among
     all groups. The document describes this and rejects it, because every watermark has to read all groups.
 
-    "The sliding window processor will drop all input watermarks, the output will have watermarks only on the window
-    bounds": with `bounds_only` the emitted watermark is the last window end at or below the received one, once for
-    each; without it, watermarks are forwarded unchanged, as in Jet. If unset, the rules of the dataflow choose.
+    Which watermarks it puts out is the option `bounds_only` of the rules.
     Source: upstream class `SlidingWindowP`; "Keyed watermark support", Changes to window aggregation processors.
     """
 
@@ -371,7 +367,6 @@ class Window(Vertex):
     ignores_key: Flag = False
     columns: Columns = ()
     grouped_times: Flag = False
-    bounds_only: Option[Flag] = UNSET
 
     @property
     def step_ms(self) -> int:
@@ -416,15 +411,14 @@ class Join(Vertex):
     It is an expression over `left.column` and `right.column`. Its top-level parts joined by `and` that compare a time
     of the one side with a time of the other, plus or minus a number, are the bounds of the join; it needs one in each
     direction: `left.t - 5000 <= right.t and right.t <= left.t + 5000`. `outer` names the side whose rows are emitted
-    even without a match. `emit` chooses the output watermark: `state` as in 5.3 and later, or `buffer` as in the design
-    text. `limit` is the maximum number of rows it may hold. A column of the right side is called `right_NAME` if the
-    left side has the same name. Source: "Stream-to-stream join"; upstream class `StreamToStreamJoinP`.
+    even without a match. `limit` is the maximum number of rows it may hold. A column of the right side is called
+    `right_NAME` if the left side has the same name. Its output watermark is by the option `emit` of the rules.
+    Source: "Stream-to-stream join"; upstream class `StreamToStreamJoinP`.
     """
 
     condition: Expression
     _: KW_ONLY
     outer: Literal["left", "right"] | None = None
-    emit: Option[Literal["state", "buffer"]] = UNSET
     limit: Size | None = None
 
 

@@ -101,7 +101,7 @@ class Job(Simulation):
         super().__init__(start_ms=dataflow.start_ms, duration_ms=dataflow.duration_ms, seed=dataflow.seed)
         self.now_ms = dataflow.start_ms
         self.dataflow = dataflow = dataflow.resolved
-        self.deviations = dataflow.deviations_on
+        self.deviations = dataflow.rules.deviations
         self.guarantee = dataflow.guarantee
         self.plan = dataflow.plan
         self.layout = layout(dataflow)
@@ -455,7 +455,7 @@ class Job(Simulation):
     def _write_topology(self) -> None:
         for node in self.layout.nodes.values():
             output = Output() if node.kind == "sink" else node.output
-            grid = node.vertex.step_ms if isinstance(node.vertex, Window) and node.vertex.bounds_only else None
+            grid = node.vertex.step_ms if isinstance(node.vertex, Window) and self.dataflow.rules.bounds_only else None
             columns = node.parallelism, output.columns, output.keys
             self._tables["vertices"].add(node.name, node.kind, *columns, node.vertex.detail, grid)
         for channel in self.layout.channels:

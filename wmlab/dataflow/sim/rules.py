@@ -23,8 +23,9 @@ from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import FrameGrid, Idle, RowValues, Watermark, watermark_instance
 from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin, StreamJoin
-from wmlab.dataflow.model.processor import Deviations, Processor
+from wmlab.dataflow.model.processor import Processor
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, OwnLag, RealTimeLag
+from wmlab.dataflow.rules import Rules
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan, dotted, equal_columns
@@ -53,7 +54,7 @@ def watermarked_columns(dataflow: DataflowScenario, source: Source) -> tuple[Wat
                 key=time.key,
                 frames=frames,
                 idle_timeout_ms=source.idle_timeout_ms or None,
-                deviations=dataflow.deviations_on,
+                deviations=dataflow.rules.deviations,
             ),
             promised=time.policy == "lower_bound",
         )
@@ -105,7 +106,7 @@ def processor_of(
     dataflow: DataflowScenario, plan: Plan, node: Node, gate: Callable[[], bool] = lambda: True
 ) -> Processor[Any]:
     """The processor of a node; `gate` says whether a filter lets rows pass at the moment, which a fault may end."""
-    vertex, rules = node.vertex, dataflow.deviations_on
+    vertex, rules = node.vertex, dataflow.rules
     inputs = plan.incoming(vertex.name)
     incoming = inputs[0]
     match vertex:
@@ -135,7 +136,7 @@ def processor_of(
     return transform.Transform(lambda values: (values,))
 
 
-def _stateful(vertex: step.StatefulMap, incoming: Output, rules: Deviations) -> transform.StatefulMapProcessor:
+def _stateful(vertex: step.StatefulMap, incoming: Output, rules: Rules) -> transform.StatefulMapProcessor:
     grouping = _grouping(vertex, incoming)
     aggregates = grouping.pop("aggregates")
 
@@ -145,19 +146,19 @@ def _stateful(vertex: step.StatefulMap, incoming: Output, rules: Deviations) -> 
 
     initial = aggregate.created(aggregates)
     return transform.StatefulMapProcessor(
-        on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping
+        on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules.deviations, **grouping
     )
 
 
-def _window(node: Node, incoming: Output, rules: Deviations) -> Processor[Any]:
+def _window(node: Node, incoming: Output, rules: Rules) -> Processor[Any]:
     """The window of a node."""
     vertex = node.vertex
     grouped = tuple((key, vertex.by.index(column)) for key, column in node.output.keys if column in vertex.by)
     return window.WindowProcessor(
         shape=window.WindowShape(vertex.size_ms, vertex.step_ms),
         limit=vertex.limit,
-        bounds_only=vertex.bounds_only,
-        deviations=rules,
+        bounds_only=rules.bounds_only,
+        deviations=rules.deviations,
         ignores_key=vertex.ignores_key,
         times=tuple(map(incoming.columns.index, vertex.columns)),
         grouped=grouped,
@@ -184,7 +185,7 @@ def _key(incoming: Output, column: str) -> int:
     return next(key for key, carried in incoming.keys if carried == column)
 
 
-def _join(vertex: step.Joining, plan: Plan, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
+def _join(vertex: step.Joining, plan: Plan, inputs: Sequence[Output], rules: Rules) -> Processor[Any]:
     left, right = inputs
     indices = {name: index for index, name in enumerate(dotted(left, right))}
     condition = compiled(vertex.condition, indices)
@@ -199,9 +200,9 @@ def _join(vertex: step.Joining, plan: Plan, inputs: Sequence[Output], rules: Dev
         widths=(len(left.columns), len(right.columns)),
         bounds=plan.joins[vertex.name].bounds,
         condition=condition,
-        output=vertex.emit,
+        output=rules.emit,
         limit=vertex.limit,
-        deviations=rules,
+        deviations=rules.deviations,
     )
 
 

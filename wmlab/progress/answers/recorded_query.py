@@ -20,7 +20,6 @@ from wmlab.progress.scenario import (
     StallWorker,
     last_of,
     origins_of,
-    tracker_rules,
 )
 from wmlab.progress.sim.records import target_name
 
@@ -85,7 +84,7 @@ class RecordedQuery:
     def rules(self) -> ProgressRules:
         """The rules of the trackers; without a scenario only the base of chunks is known."""
         if self.scenario is not None:
-            return tracker_rules(self.scenario.resolved)
+            return self.scenario.rules.trackers
         return ProgressRules(chunk_base=self.buffers[0]["chunk_base"]) if self.buffers else ProgressRules()
 
     @property

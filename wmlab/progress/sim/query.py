@@ -143,7 +143,7 @@ class QueryRun:
     def __init__(self, world: PlanWorld, part: plans.Query) -> None:
         self.world = world
         self.part = part
-        self.rules = plans.tracker_rules(world.scenario)
+        self.rules = world.scenario.rules.trackers
         self.origins = plans.origins_of(part)
         self.emitters = self.origins.emitters
         self.progress = {name: ProgressTracker(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
@@ -168,7 +168,7 @@ class QueryRun:
         chain = tuple(self._steps(part))
         for source, route in below:
             steps = (*route, *chain)
-            if part is self.part and source.stamped == "filter" and source.stamp == "event_time":
+            if part is self.part and self.world.scenario.rules.stamped == "filter" and source.stamp == "event_time":
                 end = next((index for index, step in enumerate(steps) if step.ends), len(steps))
                 stamp = Step(process=partial(_restamped, source=source))
                 steps = (*steps[:end], stamp, *steps[end:])
@@ -202,11 +202,12 @@ class QueryRun:
                     yield Step(process=lambda buffer: (buffer,), tracker=probe_of(name))
 
     def _window_operator(self, part: plans.Aggregate | plans.Join, name: str) -> WindowedAggregation:
-        rules = plans.firing_rules_of(part)
+        by = self.world.scenario.rules
+        rules = plans.firing_rules_of(part, by.trigger)
         if isinstance(part, plans.Aggregate):
             return WindowedAggregation(rules, self.origins.ids[name], self.rules.chunk_base)
         sides = {origin: int(origin not in self.origins.left[name]) for origin in self.origins.inputs[name]}
-        return WindowedJoin(rules, self.origins.ids[name], self.rules.chunk_base, sides=sides, carries=part.carries)
+        return WindowedJoin(rules, self.origins.ids[name], self.rules.chunk_base, sides=sides, carries=by.carries)
 
     def begin(self) -> None:
         """Send the buffers of all sources in their time, those with a fault as it has it."""

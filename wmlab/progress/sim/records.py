@@ -136,19 +136,21 @@ def buffers_of_source(
     rows["time"], rows["key"] = records.event_time, records.key
     rows["number"] = first + np.arange(len(records), dtype=np.uint64)
     end_ms = scenario.start_ms + scenario.duration_ms
+    rules = scenario.rules
+    flush_ms = source.flush_every_ms or rules.flush_every_ms
     sequence, begin = FIRST_SEQUENCE, 0
     while begin < count:
         created = int(records.received_ms[begin])
-        stop, sent = _close(records.received_ms[:count], begin, source)
+        stop, sent = _close(records.received_ms[:count], begin, source.buffer_records, flush_ms)
         if sent is None and silent_ms is not None:
             return
         sent = end_ms if sent is None else min(sent, end_ms)
         inside = rows[begin:stop]
-        at_source = source.stamped == "source"
+        at_source = rules.stamped == "source"
         watermark = stamped(source, created, inside["time"]) if at_source else INITIAL
         rows_left = inside[:0] if sequence in empty else inside
         yield sent, RecordBuffer(
-            origin, sequence, scenario.chunk_base, True, watermark,
+            origin, sequence, rules.chunk_base, True, watermark,
             created_ms=created, records=len(rows_left), rows=rows_left, capacity=source.buffer_records,
         )  # fmt: skip
         sequence, begin = sequence + 1, stop
@@ -161,11 +163,13 @@ def stamped(source: Source, created_ms: int, times: NDArray[np.int64]) -> int:
     return by_event_time(times.tolist(), allowed_lateness=source.allowed_lateness_ms)
 
 
-def _close(received_ms: NDArray[np.int64], begin: int, source: Source) -> tuple[int, int | None]:
+def _close(
+    received_ms: NDArray[np.int64], begin: int, most_records: int, flush_ms: int | None
+) -> tuple[int, int | None]:
     """Where the buffer that begins at a record ends, and when it is sent; None: not before the stream ends."""
-    full = begin + source.buffer_records
-    if not isinstance(source.flush_every_ms, int):
+    full = begin + most_records
+    if flush_ms is None:
         return (full, int(received_ms[full - 1])) if full <= len(received_ms) else (len(received_ms), None)
-    due = int(received_ms[begin]) + source.flush_every_ms
+    due = int(received_ms[begin]) + flush_ms
     before = begin + int(np.searchsorted(received_ms[begin:full], due))
     return (full, int(received_ms[full - 1])) if before == full else (before, due)

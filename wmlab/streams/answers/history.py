@@ -24,6 +24,7 @@ from wmlab.streams.model.position import Position, moved
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import Followed, follow_group, position_moves
+from wmlab.streams.scenario.rules import configuration
 from wmlab.streams.scenario.scenario import StreamScenario
 
 _NO_BOUND: Final = -(2**63)
@@ -162,8 +163,7 @@ def recorded_configuration(recording: Recording, stream: str) -> Configuration |
     written = recording.scenario_as(StreamScenario)
     if written is None:
         return None
-    scenario = written.resolved
-    return scenario.controllers.configuration(scenario.stream_titled(stream))
+    return configuration(written.stream_titled(stream), written.controllers, written.resolved.rules)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 
 from wmlab.core.values import Flag, Ms, Period, Problems, Time, problems_of
 from wmlab.streams.model.replay import Configuration
+from wmlab.streams.scenario.rules import Rules
 
 _STRICT: Final = {
     "timeout_ms": Ms,
@@ -22,11 +23,11 @@ _STRICT: Final = {
     "start_delay_ms": Ms | None,
     "first_barrier": Time | None,
     "expected_writers": Annotated[int, Field(ge=1, strict=True)],
-    "bug_6510": Flag,
     "leaves_bucket": Flag,
-    "null_without_writers": Flag,
+    **{name: Flag for name, said in Rules.decided.items() if isinstance(said.values["sound"], bool)},
 }
-"""The types of fields for which pydantic would take "no" for a flag, or True for a number."""
+"""The types of fields for which pydantic would take "no" for a flag, or True for a number; flags of the rules among
+them."""
 
 
 def _adapter() -> Any:

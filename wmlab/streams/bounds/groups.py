@@ -12,7 +12,7 @@ Source: PDP-33, Client Changes; upstream classes `WatermarkReaderImpl` (compare,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import numpy as np
@@ -23,7 +23,6 @@ from pyspark.sql import DataFrame, functions as F
 from wmlab.core.arguments import the_choice
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.log_by_segment import (
     Ranges,
     WatermarkColumns,
@@ -33,7 +32,7 @@ from wmlab.streams.bounds.log_by_segment import (
     segments_in,
 )
 from wmlab.streams.model.log import ALWAYS, known_from
-from wmlab.streams.model.window import Followed, follow_group, position_moves
+from wmlab.streams.model.window import follow_group, position_moves
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
@@ -111,7 +110,9 @@ def bounds_of_group(
     log = list(zip(known_ms, watermarks.cuts, strict=True))
     moves = position_moves(changes.select(POSITION).to_pylist())
     seen = [state for state in follow_group(moves, log, segments_in(ranges)) if state.is_change]
-    lower, upper = (_indices(seqs) for seqs in zip(*map(_seqs, seen), strict=True))
+    seqs = zip(*((state.tracker.lower_seq, state.tracker.upper_seq) for state in seen), strict=True)
+    # In these columns -1 is none.
+    lower, upper = (np.array([-1 if seq is None else seq for seq in of_bound], np.int64) for of_bound in seqs)
     columns = {
         **{name: [changes[name][0].as_py()] * len(seen) for name in ("stream", "group")},
         "version": np.array([state.move.version for state in seen], np.int64),
@@ -120,16 +121,6 @@ def bounds_of_group(
         **bounds_at(watermarks, lower, upper),
     }
     return _ended(pa.table(columns), until_of(until_ms, changes["stream"][0].as_py()))
-
-
-def _seqs(state: Followed) -> tuple[int | None, int | None]:
-    """The indices in the log of the watermarks that give the bounds."""
-    return state.tracker.lower_seq, state.tracker.upper_seq
-
-
-def _indices(seqs: Sequence[int | None]) -> Int64Array:
-    """Indices in the log; -1: none."""
-    return np.array([-1 if seq is None else seq for seq in seqs], np.int64)
 
 
 def until_of(until_ms: RunEnds, stream: str) -> int | None:

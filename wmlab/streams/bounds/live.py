@@ -131,7 +131,17 @@ class StreamState:
         calls = [row for row in ordered if row.kind in ("note", "shutdown")]
         received = received_of((row.at_ms, row.who, row.time, row.position) for row in calls)
         progress, emitted = advance(progress, received, StreamHistory.of(segments), config, until_ms=until_ms)
-        answer = [_watermark_row(len(log) + number, *entry) for number, entry in enumerate(emitted)]
+        answer = [
+            {
+                "at_ms": at_ms,
+                "lower": watermark.lower,
+                "upper": watermark.upper,
+                "lower_seq": len(log) + number,
+                "cut": dict(watermark.cut),
+                "writers": dict(watermark.writers),
+            }
+            for number, (at_ms, watermark) in enumerate(emitted)
+        ]
         for entry in emitted:
             log.append(entry)
         groups = dict(self.groups)
@@ -156,11 +166,6 @@ def _positions(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
         for segment, offset in dict(row.position).items():
             change = {"segment_id": segment, "offset": offset, "finished": offset is None}
             yield change | {"version": row.version, "at_ms": row.at_ms, "reset": row.reset}
-
-
-def _watermark_row(seq: int, at_ms: int, watermark: Watermark) -> dict[str, Any]:
-    bounds = {"lower": watermark.lower, "upper": watermark.upper, "lower_seq": seq}
-    return {"at_ms": at_ms, **bounds, "cut": dict(watermark.cut), "writers": dict(watermark.writers)}
 
 
 def _bounds_row(group: str, state: Followed) -> dict[str, Any]:

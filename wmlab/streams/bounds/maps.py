@@ -57,7 +57,9 @@ def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
     updates = recording.table("group_updates")
     if scenario is None:
         return _groups_of(updates.filter(pc.or_(pc.is_valid(updates["lower"]), pc.is_valid(updates["upper"]))))
-    sharing = {part.name for part in scenario.resolved.groups if not part.compares_position}
+    # Who looks at no marks sees the window of the map as well, which is empty then.
+    has_map = scenario.resolved.rules.read_side == "document"
+    sharing = {part.name for part in scenario.groups if has_map or not part.time_windows}
     groups = {*_groups_of(updates), *_groups_of(recording.table("windows"))}
     return sorted((stream, group) for stream, group in groups if group in sharing)
 

@@ -96,7 +96,8 @@ def in_memory(
     say what is late in it. Raises `ModelError` for an unknown name.
     """
     chosen = chosen_of(INVARIANTS, BY_NAME, only)
-    streams, late = _streams_of(recording), dict[str, Late]()
+    streams: list[str] = recording.table("segments")["stream"].unique().to_pylist()
+    late = dict[str, Late]()
     is_judged = events_in_log is not None and "I6" in chosen
     in_logs = {stream: events_in_log(recording, stream) for stream in streams} if events_in_log and is_judged else {}
 
@@ -169,8 +170,3 @@ def _tables(
         tables = with_reduced_events(tables, events, at_bound="I15" in chosen)
     for stream in streams:
         yield stream, of_one_stream(tables, stream)
-
-
-def _streams_of(recording: Recording) -> list[str]:
-    names: list[str] = recording.table("segments")["stream"].unique().to_pylist()
-    return names

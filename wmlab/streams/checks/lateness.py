@@ -8,7 +8,7 @@ bounds that were shown was wrong about it, nothing excuses the event.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Final
 
@@ -42,7 +42,12 @@ class Excuses:
     def __init__(self, watermarks: TableRows, writer_marks: TableRows, cycles: TableRows, segments: TableRows) -> None:
         marks = marks_by_writer(accepted_marks(writer_marks), cycles)
         views = views_by_writer(counting_log(ordered_log(watermarks)), marks)
-        self.by_lower = {writer: _by_lower(of_writer) for writer, of_writer in views.items()}
+        ordered = {
+            writer: sorted(of_writer, key=lambda view: int(view.row["lower"])) for writer, of_writer in views.items()
+        }
+        self.by_lower = {
+            writer: ([view.row["lower"] for view in of_writer], of_writer) for writer, of_writer in ordered.items()
+        }
         self.later_segments = later_segments(segments)
 
     def of(self, event: TableRow) -> str | None:
@@ -72,12 +77,6 @@ class Excuses:
             reached = position[segment]
             return reached is not None and reached >= event["offset"]
         return not self.later_segments.get(segment, frozenset()).isdisjoint(position)
-
-
-def _by_lower(views: Sequence[WriterView]) -> tuple[list[int], list[WriterView]]:
-    """The views in the order of their lower bounds, with these."""
-    ordered = sorted(views, key=lambda view: int(view.row["lower"]))
-    return [view.row["lower"] for view in ordered], ordered
 
 
 def later_segments(segments: TableRows) -> dict[int, frozenset[int]]:

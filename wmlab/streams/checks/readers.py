@@ -248,7 +248,8 @@ def upper_covers_noted(
     that forgets writers ahead of the lower bound (`forgets="all"`) breaks this promise.
     """
     received_ms = [mark["received_ms"] for mark in accepted_marks]
-    largest = list(accumulate(accepted_marks, _larger))
+    by_time: Any = itemgetter("time", "writer", "received_ms")
+    largest: list[TableRow] = list(accumulate(accepted_marks, lambda before, mark: max(before, mark, key=by_time)))
     for row in counting_log:
         covered = [_until_ms(row, segment, offset, covered_events) for segment, offset in row["cut"].items()]
         until_ms, covered_ms = max((pair for pair in covered if pair is not None), default=(None, None))
@@ -272,12 +273,6 @@ def upper_covers_noted(
             Evidence.of("events", row, "stream", append_ms=covered_ms),
         ]
         yield Finding(False, row["emitted_ms"], what, proof)
-
-
-def _larger(before: TableRow, mark: TableRow) -> TableRow:
-    """The mark with the larger time."""
-    first, second = ((row["time"], row["writer"], row["received_ms"]) for row in (before, mark))
-    return before if first >= second else mark
 
 
 def _until_ms(row: TableRow, segment: int, offset: int | None, covered_events: CoveredEvents) -> tuple[int, int] | None:

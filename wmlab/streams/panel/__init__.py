@@ -201,7 +201,9 @@ class ScenarioPanel:
         self._on_change(view.example, self._open_chosen)
         self._on_change(view.section, lambda _: self._show(first=True))
         self._on_change(view.part, lambda _: self._show())
-        self._on_change(view.text, self._take_text)
+        self._on_change(
+            view.text, lambda text: self._edit(None, lambda: type(self.scenario).from_yaml(text), text=text)
+        )
         self._on_change(view.picture, lambda _: self._draw())
         self._on_change(view.reader, lambda _: self._draw())
 
@@ -227,9 +229,6 @@ class ScenarioPanel:
         if name:
             self.open(name)
             self._view.example.value = ""
-
-    def _take_text(self, text: str) -> None:
-        self._edit(None, lambda: type(self.scenario).from_yaml(text), text=text)
 
     def _edit(self, control: Control | None, make: Callable[[], StreamScenario], *, text: str | None = None) -> bool:
         """Go on with the scenario that `make` gives, and return whether it has no mistakes.

@@ -17,13 +17,15 @@ from typing import Any, Final, Literal, get_args
 from pydantic import TypeAdapter
 
 from wmlab.core.mistakes import Location
+from wmlab.core.rules import RuleSet
 from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.scenario_words import duration_in_words, fault_in_words, field_in_words, spaced, value_in_words
-from wmlab.core.values import options_of, plain, value_at
+from wmlab.core.values import plain, value_at
+from wmlab.core.words import as_sentence
 from wmlab.streams.scenario.noting import Noting
 from wmlab.streams.scenario.options import OPTIONS, SECTIONS, WORDS, Option
 from wmlab.streams.scenario.parts import EVERY, SERVICES, EventWriter, TransactionalWriter, controller_name
-from wmlab.streams.scenario.scenario import RULE_TABLE, StreamScenario
+from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.scenario.script import Action, AddReader
 
 FieldKind = Literal["duration", "whole", "real", "flag", "choice", "text", "names", "yaml"]
@@ -138,6 +140,11 @@ def fields_of(scenario: StreamScenario, part: Part) -> tuple[Field, ...]:
         offered = [Option(name, field_in_words(name).capitalize(), "", sliders.get(name)) for name in names]
         return (first, *(field for option in offered for field in _fields(scenario, part, option)))
     offered = list(next(options for owner, options in OPTIONS.items() if isinstance(part.value, owner)))
+    if isinstance(part.value, RuleSet):
+        for name, said in part.value.decided.items():
+            by_the_rules = f"{value_in_words(name, said.values[part.value.base], WORDS)}, by the rules"
+            label = field_in_words(name).capitalize()
+            offered.append(Option(name, label, as_sentence(said.meaning), empty=by_the_rules))
     fields = tuple(field for option in offered for field in _fields(scenario, part, option))
     if part.path[:1] == ("writers",):
         kinds = tuple((kind, kind) for kind in WRITERS)
@@ -179,9 +186,8 @@ def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Fi
     """The field of an option; of a tagged value, as a noting policy, its kind and the fields of that kind."""
     *inner, name = option.field.split(".")
     path = (*part.path, *inner)
-    owner, in_effect = value_at(scenario, path), value_at(scenario.resolved, path)
-    made: Any = type(owner)
-    annotated = _annotation(made, name)
+    owner: Any = value_at(scenario, path)
+    annotated = _annotation(owner.__class__, name)
     value = getattr(owner, name)
     common: dict[str, Any] = {"path": (*path, name), "label": option.label, "help": option.help, "value": value}
     if annotated.kind == "tagged":
@@ -198,13 +204,9 @@ def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Fi
             if field.name != "kind":
                 yield from _fields(scenario, tagged, Option(field.name, field_in_words(field.name).capitalize(), ""))
         return
-    if is_rule := name in options_of(made, RULE_TABLE):
-        empty = f"{value_in_words(name, getattr(in_effect, name), WORDS)}, by the rules"
-    else:
-        empty = option.empty or WORDS.empty.get(name, "none") if annotated.optional else ""
-    choices = annotated.choices or (("yes", True), ("no", False)) if is_rule else annotated.choices
-    names = names_of(scenario).get(name, ()) if annotated.kind == "text" and part.path[:1] == ("script",) else ()
-    if names:
+    empty = option.empty or WORDS.empty.get(name, "none") if annotated.optional else ""
+    choices = annotated.choices
+    if names := names_of(scenario).get(name, ()) if annotated.kind == "text" and part.path[:1] == ("script",) else ():
         choices = tuple((entry, entry) for entry in dict.fromkeys((*names, *([value] if value else []))))
     if choices and annotated.optional:
         choices = ((empty, None), *choices)
@@ -234,7 +236,9 @@ def _annotation(made: type, name: str) -> _Annotation:
     forms = [defined.get(form.get("$ref", "").rpartition("/")[2], form) for form in described.get("anyOf", [described])]
     known = [form for form in forms if form.get("type") != "null"]
     rules = known[0] if len(known) == 1 else {}
-    choices = tuple((spaced(str(choice)), choice) for choice in rules.get("enum", ()))
+    # A flag that may also be unset is a choice of three.
+    unset_or = (True, False) if rules.get("type") == "boolean" and len(known) < len(forms) else ()
+    choices = tuple((value_in_words(name, choice, WORDS), choice) for choice in rules.get("enum", unset_or))
     kind = _KINDS_OF_TYPES.get(rules.get("type", ""), "yaml")
     if rules.get("type") == "array" and rules.get("items", {}).get("type") == "string":
         kind = "names"

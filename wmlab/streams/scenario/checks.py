@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from wmlab.core.durations import duration_text
 from wmlab.core.errors import ModelError
-from wmlab.core.values import Problem, after_the_end, in_words, unknown
+from wmlab.core.values import Problem, after_the_end, arguments, in_words, unknown
 from wmlab.core.words import exactly
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
@@ -25,8 +25,8 @@ from wmlab.streams.scenario.parts import (
     TransactionalWriter,
     WriterPart,
     controller_name,
-    created_history,
 )
+from wmlab.streams.scenario.rules import created_history, enters_on_passing
 
 _ON_TRANSACTIONS = (
     script.AbortTransaction,
@@ -121,15 +121,36 @@ def _reader_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         yield from unknown(("readers",), "checkpoint of another group", part.starting_checkpoint, others)
 
 
-def _map_problems(scenario: ScenarioFields) -> Iterator[Problem]:
-    """Groups that are to enter times into a map that they do not have; by the design all would."""
-    if scenario.rules == "design":
-        return
-    for index, part in enumerate(scenario.resolved.groups):
-        if part.enters_time == "on_passing" and not part.enters_on_passing:
-            where = ("readers", index) if isinstance(scenario.readers, tuple) else ("readers",)
-            message = "needs read_side='document' and time_windows, or there is no map of times"
-            yield Problem((*where, "enters_time"), f"{message} (got {part.enters_time!r})")
+_NEEDED_BY: Final[Mapping[str, Mapping[str, str]]] = {
+    "visit_order": {"cut_algorithm": "pravega"},
+    "read_every_ms": {"publish_timer": "pravega", "enters_time": "on_passing"},
+    "group_refresh_ms": {"publish_timer": "pravega"},
+}
+"""The fields of parts that the sound rules have no use for, each with the options that have, and with such a value."""
+
+
+def _rule_problems(scenario: ScenarioFields) -> Iterator[Problem]:
+    """Rules without a map of times that readers enter them into, and fields that matter only by options nobody chose.
+
+    By the design all groups enter times. Other sets of rules, and options that are set, are there to compare with.
+    """
+    rules, groups = scenario.rules, scenario.groups
+    has_map = any(enters_on_passing(group, rules.in_effect) for group in groups)
+    if rules.base != "design" and rules.in_effect.enters_time == "on_passing" and groups and not has_map:
+        message = "needs read_side='document', and a group with time_windows, or there is no map of times"
+        yield Problem(("rules", "enters_time"), f"{message} (got 'on_passing')")
+    placed = [
+        ((name, place) if isinstance(held, tuple) else (name,), part)
+        for name, held in (("stream", scenario.stream), ("streams", scenario.streams), ("readers", scenario.readers))
+        for place, part in enumerate(held if isinstance(held, tuple) else filter(None, [held]))
+    ]
+    for where, part in placed if rules.base == "sound" else ():
+        for name, offered in arguments(part):
+            needs = [*_NEEDED_BY.get(name, {}).items()]
+            if needs and all(getattr(rules, option) is None for option, _ in needs):
+                rules_of_use = "rules=wm.Rules({}={!r})".format(*needs[0])
+                message = f"has no effect by the sound rules; leave it out, or give the scenario {rules_of_use}"
+                yield Problem((*where, name), f"{message} (got {offered!r})")
 
 
 def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:
@@ -187,7 +208,7 @@ def problems_across(scenario: ScenarioFields) -> Iterator[Problem]:
     yield from _name_problems(scenario)
     yield from _writer_problems(scenario)
     yield from _reader_problems(scenario)
-    yield from _map_problems(scenario)
+    yield from _rule_problems(scenario)
     yield from _scale_problems(scenario)
     yield from _controller_problems(scenario)
     yield from _transaction_problems(scenario)
@@ -277,9 +298,11 @@ class _Histories:
     """The segments of every stream as a script changes them; `numbers` are all that a stream ever has."""
 
     def __init__(self, scenario: ScenarioFields) -> None:
-        self._streams = {stream.name: stream for stream in scenario.resolved.all_streams}
+        self._streams = {stream.name: stream for stream in scenario.all_streams}
+        self._rules = scenario.resolved.rules
         later = scenario.created_later
-        self._present = {name: created_history(stream) for name, stream in self._streams.items() if name not in later}
+        there = {name: stream for name, stream in self._streams.items() if name not in later}
+        self._present = {name: created_history(stream, self._rules) for name, stream in there.items()}
         self._first = Counter[str]()
         self._sealed: set[str] = set()
         self.numbers: dict[str, set[int]] = {}
@@ -298,7 +321,7 @@ class _Histories:
             yield Problem(("script", index, "at_ms"), f"the stream {name!r} is {state} then")
             return
         if creates:
-            self._present[name] = created_history(self._streams[name], self._first[name])
+            self._present[name] = created_history(self._streams[name], self._rules, self._first[name])
             self._sealed.discard(name)
         elif isinstance(action, script.DeleteStream):
             self._first[name] = 1 + max(segment.number for segment in self._present.pop(name).segments.values())
@@ -439,7 +462,11 @@ def overlaps(scenario: ScenarioFields) -> Iterator[Problem]:
     A controller that is named by its role is known only if there is one, and what waits for a point has no moment. A
     crash ends a pause; a stream that is created starts its writers and readers.
     """
-    creations = [(at_ms, index) for at_ms, index, _, action in _steps(scenario) if _creates(action)]
+    creations = [
+        (at_ms, index)
+        for at_ms, index, _, action in _steps(scenario)
+        if action is None or isinstance(action, script.CreateStream)
+    ]
     moments: list[tuple[int, int, script.Action | None]] = [(at_ms, index, None) for at_ms, index in creations]
     moments += [(action.at_ms, index, action) for index, action in enumerate(scenario.script)]
     until_ms: dict[tuple[str, str], tuple[int, int | None]] = {}
@@ -462,10 +489,6 @@ def overlaps(scenario: ScenarioFields) -> Iterator[Problem]:
             until_ms[party, fault.state] = at_ms, None if length_ms is None else at_ms + length_ms
             if fault.state == "down":
                 until_ms.pop((party, "paused"), None)
-
-
-def _creates(action: _OnStream | None) -> bool:
-    return action is None or isinstance(action, script.CreateStream)
 
 
 def _party(scenario: ScenarioFields, action: script.Action) -> str | None:

@@ -8,8 +8,9 @@ from typing import Annotated, Final
 
 from pydantic import Discriminator, Field, Tag
 
+from wmlab.core.rules import OrName
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Ms, Period, Rules, SignedStart, branch, value
+from wmlab.core.values import Ms, Period, SignedStart, branch, value
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import (
@@ -22,6 +23,7 @@ from wmlab.streams.scenario.parts import (
     controller_name,
     process_name,
 )
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.scenario.script import Action
 
 _NO_GROUP, _ONE_GROUP, _SEVERAL_GROUPS = branch("no group"), branch("one group"), branch("several groups")
@@ -73,24 +75,20 @@ class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     """What `StreamScenario` says about its fields, which its checks and the simulator read."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    """The scenario's name, which its recordings and charts show."""
     _: dataclasses.KW_ONLY
     stream: Stream = Stream()
     streams: Annotated[tuple[Stream, ...], Field(max_length=10_000)] = ()
     writers: Annotated[tuple[_Writer, ...], Field(min_length=1, max_length=10_000)]
-    """The writers of all streams, in the order in which tables list them."""
     readers: _Readers = None
-    """The reader groups; None: nobody reads."""
     controllers: Controllers = Controllers()
-    """The controllers that run the watermarking cycles."""
     network: Network = Network()
     script: tuple[Action, ...] = ()
-    """The actions and faults of the run, each with its time from the start."""
     duration_ms: Period
     start_ms: SignedStart = 0
     latency_ms: Ms = 5
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
-    rules: Rules = "sound"
+    rules: OrName[Rules] = Rules()
+    rule_set = Rules
 
     @property
     def all_streams(self) -> tuple[Stream, ...]:

@@ -37,8 +37,3 @@ class Network:
     reordering: Share = 0.0
     reordering_ms: Period = 1_000
     keep_messages: Flag = False
-
-    @property
-    def delays_reads(self) -> bool:
-        """Whether it says that messages on a connection take a time of their own: a delay or losses."""
-        return self.delay is not None or self.loss > 0

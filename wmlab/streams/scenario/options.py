@@ -11,6 +11,7 @@ from typing import Final
 
 from wmlab.core.scenario_words import Vocabulary
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -64,15 +65,8 @@ OPTIONS: Final[Mapping[type, tuple[Option, ...]]] = {
     Stream: (
         Option("segments", "Segments", "How many segments the stream is created with.", (1, 16)),
         Option("timestamp_aggregation_timeout_ms", "Timeout", "How long a silent writer is waited for.", (0, 120_000)),
-        Option(
-            "timeout_from",
-            "Timeout counts from",
-            "The last noted time, the cycle that saw the writer behind, or the earlier.",
-        ),
-        Option("forgets", "Forgets writers", "Which silent writers are forgotten."),
         Option("start_delay_ms", "First cycle after", "When the first watermark cycle runs.", (0, 60_000)),
         Option("expected_writers", "Expected writers", "The first watermark waits for so many writers.", (1, 10)),
-        Option("cut_algorithm", "Cut algorithm", "How a stream cut is made from the writers' positions."),
         Option("automatically_note_time", "Writers note by themselves", "All its writers note their clocks."),
     ),
     Controllers: (
@@ -87,18 +81,16 @@ OPTIONS: Final[Mapping[type, tuple[Option, ...]]] = {
         Option("rate_per_s", "Events per second", "How fast each reader reads.", (1, 1_000)),
         Option("publish_every_ms", "Publishes every", "How often a reader publishes its position.", (100, 30_000)),
         Option("starts_ms", "Starts after", "When the group begins.", (0, 60_000)),
-        Option("read_side", "Read side", "How the group finds its time window."),
-        Option("publish_timer", "Publish timer", "At which moments a reader publishes."),
     ),
+    Rules: (Option("base", "Rules", "The design, the shipped implementation, or sound rules."),),
     StreamScenario: (
         Option("duration_ms", "Duration", "How long the run lasts, in simulated time.", (10_000, 600_000)),
         Option("latency_ms", "Latency", "One-way delay of a message to or from a writer.", (0, 5_000)),
         Option("network.loss", "Lost calls (share)", "Which share of the calls is lost.", (0, 0.5)),
-        Option("rules", "Rules", "The design, the shipped implementation, or sound rules."),
         Option("seed", "Seed", "All randomness comes from it.", (0, 20)),
     ),
 }
-"""The options that are offered, by the class of their part; those of its fields that are not here are YAML."""
+"""What is offered, by the class of its part, besides every option of the rules; other fields are YAML."""
 
 SECTIONS: Final[Mapping[str, str]] = {
     "Writers": "writers",
@@ -106,6 +98,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "Stream": "stream",
     "Controllers": "controllers",
     "Readers": "readers",
+    "Rules": "rules",
     "Run": "",
 }
 """The sections of the form, each with the field of the scenario that its parts are in; the run is the scenario."""

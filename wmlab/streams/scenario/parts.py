@@ -1,16 +1,15 @@
 """The parties of a run as values: the stream, its writers, reader groups, controllers and clocks; and their plain
 types.
 
-Names follow the documents. Every difference between the design, its implementation and sound rules is a named option:
-the scenario's `rules` decide on those that are `UNSET`, by the table in `wmlab.streams.scenario.scenario`. All other
-options keep their default under all rules.
+Names follow the documents. In what the design, its implementation and sound rules differ is no field of a part but an
+option of the scenario's rules, `wmlab.streams.scenario.rules`; a field keeps its default under all of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -18,24 +17,19 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from wmlab.core.expression import rule_over
 from wmlab.core.values import (
     EACH_ONCE,
-    UNSET,
     AnyName,
     Flag,
     MeanMs,
     Ms,
     Name,
     Offset,
-    Option,
     Period,
     Problem,
     SignedMs,
     Time,
     value,
 )
-from wmlab.streams.model.cycle import CycleRules
-from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.replay import Configuration
-from wmlab.streams.model.segment import Arithmetic, KeyRange
+from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 
@@ -106,101 +100,33 @@ class Clock:
 
 @value
 class Stream:
-    """A stream and the rules its watermarks follow.
+    """A stream; how its watermarks are made is decided by the scenario's `rules`.
 
-    `name` may have a scope, "scope/stream". `segments` is how many segments it is created with, of equal key ranges; a
-    `script.Scale` changes that during a run. The stream is in the bucket of the hash of its fully qualified name; one
-    without a scope is in the scope "scope" (PDP-33, "Distributing Streams Across Controller Instances").
-    `timestamp_aggregation_timeout_ms` is how long a cycle waits for a silent writer (PDP-33, "Config Changes").
-    `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
-    Pravega does (PDP-33, "Periodic Watermark Workflow": not included "after starting a new generation"); `last_note`
-    counts from its last noted time (PDP-33, "Config Changes"), so the cycle waits for a writer as long as it keeps
-    noting old times (I10); `earlier` follows both sentences: it counts from whichever of the two comes first.
-    `forgets`: of the writers that shut down or were silent for the timeout, which ones are dropped. `behind`: only
-    those at or behind the lower bound, as in Pravega, which keeps the upper bound at or above all noted times. `all`
-    (PDP-33, "Config Changes": "will be forgotten", and "Internal Changes": "no longer needs to be considered"): all of
-    them, which may break that promise (I2, I11).
-    `cycles`: `while_noted` runs the watermark cycle from the first noted time until a cycle finds no writer left, as
-    Pravega does; `unconditional` runs it from the creation of the stream to its deletion (PDP-33, "Distributing Streams
-    Across Controller Instances" and "Periodic Watermark Workflow").
-    `start_delay_ms`: the delay of the first cycle for this stream (PDP-33, "Config Changes"); None: that of the
-    controllers.
-    `expected_writers`: the first watermark waits until that many writers have noted a time, so that the first writer
-    does not decide the time alone; it waits at most one timeout, from the first cycle that finds too few (PDP-33,
-    "Periodic Watermark Workflow": "to give time for all Writers to be started").
-    `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
-    (PDP-33 in the wiki, "Config changes").
-    `note_rule`: `implementation` accepts an equal time and compares common segments, as Pravega does; `design` is
-    stricter (PDP-33, "Metadata").
-    `first_barrier`: before the first watermark every writer counts (`none`), as in Pravega; or those with a time above
-    0 (`zero`; PDP-33, "Periodic Watermark Workflow").
-    `cut_algorithm`: `sound`; `pravega`, as shipped; or `document`, the pseudo-code as written (PDP-33, "Watermark
-    Computation"), without the previous cut. The latter two depend on the `visit_order`, and their cuts can move back.
-    `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
-    `null_without_writers`: while no writer is known, readers get null (PDP-33, "Config Changes"); otherwise they keep
-    the bounds of the last watermark, as in Pravega.
-    `acks_carry_offset=False`: an older server whose answers to appends and merges do not contain the length of the
-    segment; the client notices this and requests the length (PDP-33, "Internal Changes").
-    `commit_without_time`: what committing without a time notes: nothing; the minimum long, as Pravega does since
-    PR 6283; or zero, as it did in issue 4291.
-    `txn_marks`: one mark for each writer and batch of commits, with the largest time; or one for each transaction,
-    as the document says and as Pravega did until issue 4357.
+    `name`: its name, with or without a scope: "scope/stream".
+    `segments`: how many it is created with, of equal key ranges; a `script.Scale` changes that during a run.
+    `timestamp_aggregation_timeout_ms`: how long a cycle waits for a silent writer (PDP-33, "Config Changes").
+    `start_delay_ms`: the delay of its first cycle; None: that of the controllers.
+    `expected_writers`: how many must have noted a time before the first watermark, which waits at most one timeout
+    for them (PDP-33, "Periodic Watermark Workflow": "to give time for all Writers to be started").
+    `automatically_note_time`: all its writers note their clocks by themselves (PDP-33 in the wiki, "Config changes").
+    `visit_order`: in which order a cut visits positions, for the rules `cut_algorithm="pravega"` and `"document"`.
+    `acks_carry_offset`: with False, answers to appends and merges do not say how long the segment is, as those of an
+    older server; the client notices this and asks for it (PDP-33, "Internal Changes").
     `commit_batch`: how many transactions are committed together at most.
-    `committer`: the controller that commits the transactions: `by_hash`, one drawn by the stream's name, for as long as
-    its session lasts; `leader`, the one that owns the stream's bucket (PDP-33, "Controller Changes": it may be useful
-    that the aggregating instance is the one that manages transactions).
-    `commit_order`: transactions are committed in the order of the commit requests, or, with `by_id`, in an unrelated
-    order, as in Pravega issue 3420.
-    `empty_mark_after_roll`: a commit that is tried again after a rolling transaction notes an empty position, as in
-    Pravega, instead of the end of the segments.
+    `commit_order`: whether they are committed in the order of the requests, or in another (Pravega issue 3420).
     """
 
     name: StreamName = "stream"
     _: KW_ONLY
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
-    timeout_from: Option[Literal["first_behind", "last_note", "earlier"]] = UNSET
-    forgets: Option[Literal["behind", "all"]] = UNSET
-    cycles: Option[Literal["while_noted", "unconditional"]] = UNSET
     start_delay_ms: Ms | None = None
     expected_writers: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     automatically_note_time: Flag = False
-    note_rule: Option[Literal["implementation", "design"]] = UNSET
-    first_barrier: Option[Literal["none", "zero"]] = UNSET
-    cut_algorithm: Option[Literal["sound", "pravega", "document"]] = UNSET
     visit_order: Literal["as_noted", "newest_first", "oldest_first"] = "as_noted"
-    bug_6510: Option[Flag] = UNSET
-    null_without_writers: Option[Flag] = UNSET
     acks_carry_offset: Flag = True
-    commit_without_time: Option[Literal["no_mark", "minimum_long", "zero"]] = UNSET
-    txn_marks: Option[Literal["per_batch", "per_transaction"]] = UNSET
     commit_batch: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
-    committer: Option[Literal["by_hash", "leader"]] = UNSET
     commit_order: Literal["requested", "by_id"] = "requested"
-    empty_mark_after_roll: Option[Flag] = UNSET
-
-    @property
-    def rules(self) -> CycleRules:
-        """The rules of its watermark cycles; of a stream of a `resolved` scenario."""
-        return CycleRules(
-            timeout_ms=self.timestamp_aggregation_timeout_ms,
-            timeout_from=self.timeout_from,
-            forgets=self.forgets,
-            algorithm=self.cut_algorithm,
-            visit_order=self.visit_order,
-            bug_6510=self.bug_6510,
-            leaves_bucket=self.cycles == "while_noted",
-            null_without_writers=self.null_without_writers,
-            first_barrier=0 if self.first_barrier == "zero" else None,
-            expected_writers=self.expected_writers,
-        )
-
-
-def created_history(stream: Stream, first_number: int = 0) -> StreamHistory:
-    """A stream of a `resolved` scenario as it is created, its segments numbered from `first_number`."""
-    # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
-    arithmetic: Arithmetic = "double" if stream.cut_algorithm == "pravega" else "exact"
-    return StreamHistory.create(stream.segments, first_number=first_number, arithmetic=arithmetic)
 
 
 @value
@@ -214,6 +140,10 @@ class WriterPart:
     delay_mean_ms: MeanMs = 0.0
     keys: KeyRangeText = "0..1"
     event_time: EventTimeRule | None = None
+    """The application's meaning of time (PDP-33, "Introduction"): an expression over `clock`, what the writer's clock
+    showed when an event happened, or a Python function of a dict with it; None: the clock itself, in ms. It must not
+    fall as the clock rises, or the earliest open event has not the smallest time. Charts and sentences write event
+    times as milliseconds and subtract them from clocks, so only their order counts in any other unit."""
     noting: Noting = EarliestOpen()
     writer_id: WriterId | None = "{name}"
     automatically_note_time: Flag = False
@@ -240,38 +170,29 @@ class WriterPart:
 
 @value
 class EventWriter(WriterPart):
-    """A writer of events that notes the time.
+    """A writer of events that notes the time, by `rate_per_s` or a `trace`, and as `noting` and `note_every_ms` say.
 
-    `name` is its name in marks, tables and charts. Its load is either synthetic, or the events of a real `trace` (a
-    name or a file) whose writer has this writer's name, each sent when it arrived. A synthetic load has `rate_per_s`
-    events a second, which happen at random. Its events have their keys in the range `keys`. An event is sent after an
-    exponential delay of mean `delay_mean_ms`. Events are sent in batches every `batch_ms`. An event is `event_bytes`
-    long besides an 8-byte header. The writer begins `starts_ms` after the scenario. `clock` is the writer's clock,
-    which may be ahead, behind or drift.
-
-    `event_time` is the application's meaning of time (PDP-33, "Introduction"): an expression over `clock`, what the
-    writer's clock showed when an event happened, or a Python function of a dict with it; None: the clock itself, in ms.
-    It must not fall as the clock rises, or the earliest open event has not the smallest time. Charts and sentences
-    write event times as milliseconds and subtract them from clocks, so only their order counts in any other unit.
-
-    Every `note_every_ms` the application notes the time (None: it never notes by itself). `noting` chooses which time
-    it notes. It is noted under `writer_id`; noting without an id (None) is an error, which is recorded. With
-    `flush_before_note`, all events given to the writer are acknowledged before the time goes to the controller; Pravega
-    does not flush. With `automatically_note_time` the writer itself notes its clock every `automatic_note_period_ms`,
-    and the application may not (PDP-33, "Config Changes"). With `auto_note_survives_close`, this does not stop when the
-    writer is closed (Pravega issue 4218). `processes` share the writer's id and load; the second one is called `w1/2`.
-    `probe_on_seal`: a writer that finds a segment sealed sends an empty append to all others, as Pravega's client does,
-    and so finds their seals, too. Without it, a sealed segment stays in the writer's position until it writes there:
-    the position with segments 1 and 2 in the example of PDP-33, "Watermark Computation". `stream` names the stream it
-    writes to; None: the only one.
+    `name`: its name in marks, tables and charts; of the events of a trace it sends those of this writer.
+    `rate_per_s`: how many events happen each second, at random.
+    `trace`: the name or the file of a trace, whose events are sent when they arrived.
+    `delay_mean_ms`: the mean of the exponential delay after which an event is sent.
+    `keys`: the range in which the keys of its events are.
+    `event_time`: the time of an event, as an expression over `clock` or a function; None: the clock, in ms.
+    `noting`: which time is noted. `note_every_ms`: how often the application notes it; None: never by itself.
+    `writer_id`: under which id it is noted; noting without one (None) is an error, which is recorded.
+    `flush_before_note`: all events are acknowledged before the time goes to a controller; Pravega does not flush.
+    `automatically_note_time`: the writer itself notes its clock every `automatic_note_period_ms`, and the application
+    may not (PDP-33, "Config Changes").
+    `clock`: its clock, which may be ahead, behind or drift. `starts_ms`: when it begins.
+    `batch_ms`: how often it sends a batch. `event_bytes`: the length of an event, besides an 8-byte header.
+    `stream`: the stream that it writes to; None: the only one.
+    `processes`: how many processes share its id and its load; the second one is called `w1/2`.
     """
 
     _: KW_ONLY
     note_every_ms: Period | None = 1_000
     flush_before_note: Flag = False
     automatic_note_period_ms: Period = 5_000
-    auto_note_survives_close: Option[Flag] = UNSET
-    probe_on_seal: Option[Flag] = UNSET
     processes: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
 
 
@@ -299,54 +220,23 @@ class TransactionalWriter(WriterPart):
 
 @value
 class ReaderGroup:
-    """A group of readers that share the segments of the stream.
+    """A group of readers that share the segments of the stream, and publish a position every `publish_every_ms`.
 
-    `name` is the name of the group in tables and charts; its readers are named after it. `readers` is how many it
-    starts with, called `readers-0` and so on. Each reader reads up to `rate_per_s` events a second (None: as fast as
-    they come). The group starts `starts_ms` after the scenario. Every `publish_every_ms` a reader publishes its
-    position and reads its time window.
-
-    These fields decide how time windows are computed:
-
-    - `read_side`: `implementation`, the group shares offsets and each reader compares them with the marks (upstream
-      `WatermarkReaderImpl`); `document`, the group shares a map from reader to the time it passed, and the lower bound
-      is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of those that
-      the readers have for their segments. A released segment holds the group at the time that its reader had passed,
-      and a joining reader begins with the time of the group. Checkpoints carry the offset in the marks segment.
-    - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
-      when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
-      (PDP-33, "Client Changes": "Every time a Reader advances beyond a streamCut"). With `on_passing`, it reads every
-      `read_every_ms` and publishes as before, so the map may be ahead of the published positions. A finished segment
-      stays with the reader, with its entry in the map, until the reader polls the group again and may take the
-      successors.
-    - `time_windows`: if False, readers do not read the watermarks.
-    - `tracker_ms`: how long a reader works on one position, in the background; of the positions that arrive meanwhile,
-      only the last one is used. (In the document's design a reader compares when it publishes, and that takes no time.)
-
-    - `read_latency_ms`: one-way delay of reading events and marks from the segment store (PDP-33, "Client Changes":
-      "Each reader needs to read from the mark Segment"). At each step, a reader requests the next events of all its
-      segments, and the watermarks if it needs them, and continues when it has all answers. A loss costs a
-      retransmission, and a partition stops the reader. None: the delay and loss of the scenario's `network`; without
-      these, reading takes no time and no messages.
-
-    These fields decide how the state is shared:
-
-    - `publish_timer`: with `fixed`, everything happens every `publish_every_ms`. With `pravega`, a reader reads events
-      every `read_every_ms` and polls the shared state every `group_refresh_ms`. At such a poll it publishes if it has
-      acquired a segment, or if (readers + 1) times `publish_every_ms` have passed since it last did (upstream
-      `ReaderGroupStateManager`).
-    - `state_latency_ms`: one-way delay to the shared state; None: the delay of the scenario's network. Readers change
-      the state by compare-and-set: with a delay, a reader may find that it has changed, and tries again.
-    - `rebalance`: which readers release segments for others with less work. `segments` counts segments, after the
-      members have changed; `bytes` sums the unread bytes; `time` sums how far segments are behind the last watermark
-      (PDP-33, "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are ignored.
-    - `starting_time`: begin at the stream cut that the watermark index has for a time, or at the head if there is none
-      (PDP-33, "Future Possibilities"); `starting_checkpoint`: begin where another group was at a checkpoint or stream
-      cut. With either, its readers continue in the marks segment from there.
-
-    `stream` names the stream that the group reads; None: the only one. A group that reads several names them all in
-    `streams` instead: it has one state and one set of readers, and a time window for each stream. It does not come
-    back to a stream that is deleted and created again; a group of one stream starts again there.
+    `name`: its name in tables and charts. `readers`: how many it starts with, called `readers-0` and so on.
+    `rate_per_s`: how many events each reads in a second at most; None: as they come. `starts_ms`: when it begins.
+    `publish_every_ms`: how often a reader publishes its position and reads its time window.
+    `read_every_ms`: how often it reads, by the rule `publish_timer="pravega"` or `enters_time="on_passing"`.
+    `group_refresh_ms`: how often it polls the shared state, by the rule `publish_timer="pravega"`.
+    `time_windows`: whether its readers read the watermarks.
+    `tracker_ms`: how long a reader works on one position; of those that arrive meanwhile, only the last one is used.
+    `read_latency_ms`: one-way delay of reading events and marks; None: that of the scenario's `network`.
+    `state_latency_ms`: one-way delay to the shared state, which readers change by compare-and-set; None: the network's.
+    `rebalance`: who releases segments for others: by how many they are, by unread `bytes`, or by the `time` that they
+    are behind (PDP-33, "Future Possibilities"). Up to `rebalance_slack_bytes` or `rebalance_slack_ms` nobody does.
+    `starting_time`: it begins at the cut that the watermark index has for a time, or else at the head (PDP-33, "Future
+    Possibilities"); `starting_checkpoint`: where another group was. Either way it goes on from there in the marks, too.
+    `stream`: the stream that it reads; None: the only one.
+    `streams`: all of them, if it reads several: it has a window for each, and does not come back to a deleted one.
     """
 
     name: Name = "readers"
@@ -355,12 +245,14 @@ class ReaderGroup:
     rate_per_s: Annotated[float, Field(gt=0, le=10**12, strict=True)] | None = None
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
-    read_side: Option[Literal["implementation", "document"]] = UNSET
-    enters_time: Option[Literal["at_publish", "on_passing"]] = UNSET
     time_windows: Flag = True
     tracker_ms: Ms = 0
     read_latency_ms: Ms | None = None
-    publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
+    """One-way delay of reading events and marks from the segment store (PDP-33, "Client Changes": "Each reader needs to
+    read from the mark Segment"). At each step, a reader requests the next events of all its segments, and the
+    watermarks if it needs them, and continues when it has all answers. A loss costs a retransmission, and a partition
+    stops the reader. None: the delay and loss of the scenario's `network`; without these, reading takes no time and no
+    messages."""
     read_every_ms: Period = 100
     group_refresh_ms: Period = 3_000
     state_latency_ms: Ms | None = 0
@@ -379,28 +271,10 @@ class ReaderGroup:
             message = f"does not go with starting_time (got {self.starting_checkpoint!r})"
             yield Problem(("starting_checkpoint",), message)
 
-    @property
-    def compares_position(self) -> bool:
-        """Whether each reader compares the position of the group with the marks, and sees what comes of that.
-
-        Otherwise it sees the window of the group's map of times, which is empty when nobody looks at the marks.
-        """
-        return self.time_windows and self.read_side != "document"
-
-    @property
-    def enters_on_passing(self) -> bool:
-        """Whether its readers put a time into a map as soon as they have passed it; of a `resolved` scenario."""
-        return self.time_windows and (self.read_side, self.enters_time) == ("document", "on_passing")
-
     def reads_over_network(self, network: Network) -> bool:
-        """Whether reading takes time in this network, and messages."""
-        return network.delays_reads if self.read_latency_ms is None else self.read_latency_ms > 0
-
-    @property
-    def step_ms(self) -> int:
-        """How often its readers read."""
-        is_rare = self.publish_timer == "fixed" and not self.enters_on_passing
-        return self.publish_every_ms if is_rare else self.read_every_ms
+        """Whether reading takes time in this network, and messages: a connection has a delay of its own, or losses."""
+        own = network.delay is not None or network.loss > 0
+        return own if self.read_latency_ms is None else self.read_latency_ms > 0
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""
@@ -411,23 +285,18 @@ class ReaderGroup:
 class Controllers:
     """The controllers: any of them judges a noted time; the owner of a stream's bucket runs its watermark cycle.
 
-    There are `count` of them, called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`. A
-    controller that sends nothing for `session_timeout_ms` loses its session and its buckets, even if it does not
-    notice. `distribution`: with `even` the elected distributor spreads the buckets evenly over the controllers when one
-    joins or goes, at most every `redistribute_every_ms`; with `contest`, the document's way, each controller tries to
-    take every free bucket, one every 10 ms in an order of its own, and keeps what it gets, so that one that joins later
-    finds nothing free (Pravega issue 6663).
+    `count` and `period_ms` are what one chooses first:
 
-    A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's
-    intentional delay). Each later watermark cycle runs `period_ms` after the one before has ended, plus up to
-    `period_jitter_ms`. `contact` says which controller a writer calls next: all in turn (`round_robin`), any one
-    (`random`), or the previous one (`sticky`) until it fails. A controller fails if it has left, refuses, or cannot
-    reach its store; then the writer draws another one. PDP-33 wants no "affinity requirements for writers", so the
-    bounds must not depend on it. `clocks` are the clocks by which the first controllers measure a writer's silence; the
-    others have an exact clock.
-
-    `double_work_entry`: a stream that leaves its bucket and returns within a period runs twice as many cycles from then
-    on, as in Pravega, where the old entry in the work queue survives (upstream `BucketService`).
+    `count`: how many there are, called `controller-0`, `controller-1` and so on.
+    `period_ms`: how long after a watermark cycle the next one runs. `period_jitter_ms`: by how much that is longer.
+    `start_delay_ms`: when a stream's first cycle runs after the stream came to its owner; None: one period.
+    `buckets`: into how many buckets streams are hashed.
+    `session_timeout_ms`: when one that sends nothing loses its session and its buckets, even if it does not notice.
+    `redistribute_every_ms`: how often buckets are spread again at most, by the rule `distribution="even"`.
+    `contact`: which controller a writer calls next: all in turn, any one, or the previous one (`sticky`) until it
+    fails: it has left, refuses, or cannot reach its store. Then the writer draws another one. PDP-33 wants no "affinity
+    requirements for writers", so the bounds must not depend on it.
+    `clocks`: the clocks by which the first ones measure a writer's silence; the others have an exact clock.
 
     Source: PDP-33, "Distributing Streams Across Controller Instances"; upstream `BucketManager`, `BucketService`.
     """
@@ -439,18 +308,9 @@ class Controllers:
     start_delay_ms: Ms | None = None
     period_jitter_ms: Ms = 0
     session_timeout_ms: Period = 10_000
-    distribution: Option[Literal["even", "contest"]] = UNSET
     redistribute_every_ms: Ms = 10_000
     contact: Literal["round_robin", "random", "sticky"] = "round_robin"
     clocks: tuple[Clock, ...] = ()
-    double_work_entry: Option[Flag] = UNSET
-
-    def configuration(self, stream: Stream) -> Configuration:
-        """The rules of a stream's cycles and when they run; of a `resolved` scenario."""
-        delay_ms = self.start_delay_ms if stream.start_delay_ms is None else stream.start_delay_ms
-        return Configuration(
-            **asdict(stream.rules), period_ms=self.period_ms, start_delay_ms=delay_ms, note_rule=stream.note_rule
-        )
 
     def _problems(self) -> Iterator[Problem]:
         if len(self.clocks) > self.count:

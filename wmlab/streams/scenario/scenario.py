@@ -17,39 +17,14 @@ from wmlab.core.estimate import Cost
 from wmlab.core.schemas import ROW_GROUP
 from wmlab.core.values import (
     Problem,
-    RuleTable,
     value,
 )
 from wmlab.core.words import counted
 from wmlab.streams.scenario.checks import problems_across
 from wmlab.streams.scenario.fields import ScenarioFields
-from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
-from wmlab.streams.scenario.rule_sentences import RULE_SENTENCES
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, TransactionalWriter, WriterPart
+from wmlab.streams.scenario.rules import Rules, step_ms
 from wmlab.streams.scenario.script import Action, Scale, SilenceWriter
-
-RULE_TABLE: Final[RuleTable] = {
-    Stream: {
-        "timeout_from": ("earlier", "first_behind", "first_behind"),
-        "forgets": ("all", "behind", "behind"),
-        "cycles": ("unconditional", "while_noted", "while_noted"),
-        "note_rule": ("design", "implementation", "implementation"),
-        "first_barrier": ("zero", "none", "none"),
-        "cut_algorithm": ("document", "pravega", "sound"),
-        "bug_6510": (False, True, False),
-        "null_without_writers": (True, False, False),
-        "commit_without_time": ("no_mark", "minimum_long", "no_mark"),
-        "txn_marks": ("per_transaction", "per_batch", "per_batch"),
-        "committer": ("leader", "by_hash", "by_hash"),
-        "empty_mark_after_roll": (False, True, False),
-    },
-    EventWriter: {"auto_note_survives_close": (False, True, False), "probe_on_seal": (False, True, True)},
-    ReaderGroup: {
-        "read_side": ("document", "implementation", "implementation"),
-        "enters_time": ("on_passing", "at_publish", "at_publish"),
-        "publish_timer": ("fixed", "pravega", "fixed"),
-    },
-    Controllers: {"distribution": ("contest", "even", "even"), "double_work_entry": (False, True, False)},
-}
 
 NAMESPACES: Final = {
     "wmlab.streams.scenario.script": "wm.script",
@@ -65,15 +40,15 @@ class StreamScenario(ScenarioFields):
     """One or several streams, their writers and readers, and the faults that happen to them.
 
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own. `name` is
-    the name of the scenario in recordings and tables. `duration_ms` is how long the run lasts, in simulated time.
-    `start_ms` is the clock at the start, zero or, for a real trace, a moment in milliseconds since 1970. All randomness
-    comes from `seed`. `latency_ms` is the one-way delay of every message to or from a writer, unless `network` has
-    another. `rules` sets all options in which the design, the implementation and sound rules differ, unless a part sets
-    them itself; `options` shows what is in effect. The same scenario always gives the same recording.
+    the name of the scenario in recordings and tables. `writers` are those of all streams, in the order of the tables;
+    `readers` is a reader group, several, or None: nobody reads. `controllers` run the watermark cycles. `script` has
+    the actions and faults of the run, each with its time from the start. `duration_ms` is how long the run lasts, in
+    simulated time. `start_ms` is the clock at the start, zero or, for a real trace, a moment in milliseconds since
+    1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message to or from a writer,
+    unless `network` has another. `rules` is a set of rules, "design", "implementation" or "sound", or `Rules` with
+    other options; `options` shows what is in effect. The same scenario always gives the same recording.
     """
 
-    rule_table = RULE_TABLE
-    rule_sentences = RULE_SENTENCES
     _namespaces = NAMESPACES
 
     def _problems(self) -> Iterator[Problem]:
@@ -119,10 +94,10 @@ class StreamScenario(ScenarioFields):
             ("script", as_lines(repr(action) for action in self.script)),
             ("duration", f"{duration_text(self.duration_ms)}, seed {self.seed}"),
         ]
-        if self.rules != "sound":
-            sound = self.replace(rules="sound").options
-            others = [f"{path}={option!r}" for path, option in self.options.items() if option != sound[path]]
-            rows.append(("rules", f"{self.rules}: {', '.join(others)}"))
+        if self.rules != Rules():
+            sound = Rules().options
+            others = [f"{name}={option!r}" for name, option in self.options.items() if option != sound[name]]
+            rows.append(("rules", f"{self.rules.base}: {', '.join(others) or 'all as sound'}"))
         return html_card(f"Scenario “{self.name}”", rows)
 
 
@@ -153,7 +128,7 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
     for index, group in enumerate(scenario.groups):
         field = f"readers[{index}]" if isinstance(scenario.readers, tuple) else "readers"
         wide = sum(segments[name] for name in group.streams or (group.stream or scenario.all_streams[0].name,))
-        yield from _of_group(group, field, scenario.duration_ms, wide)
+        yield from _of_group(group, field, scenario, wide)
 
 
 def _is_drawn(writer: WriterPart) -> bool:
@@ -209,15 +184,15 @@ def is_replayed(
     return begun & (arrives >= scenario.start_ms + writer.starts_ms)
 
 
-def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -> Iterator[Cost]:
+def _of_group(group: ReaderGroup, field: str, scenario: StreamScenario, segments: int) -> Iterator[Cost]:
     """What readers do in regular intervals, whether there is anything to read or not."""
-    span_ms = max(0, duration_ms - group.starts_ms)
+    span_ms, rules = max(0, scenario.duration_ms - group.starts_ms), scenario.rules
     published = span_ms // group.publish_every_ms * group.readers
     yield Cost("positions", f"{field}.publish_every_ms", published, 2 * _ROW + _PER_SEGMENT * segments, 35)
     own = -(-segments // group.readers)
     yield Cost("segments of positions", f"{field}.readers", published * own, _PER_SEGMENT, 20)
-    if group.step_ms != group.publish_every_ms:
+    if step_ms(group, rules) != group.publish_every_ms:
         yield Cost("reads", f"{field}.read_every_ms", span_ms // group.read_every_ms * group.readers, _ROW, 35)
-    if group.publish_timer == "pravega":
+    if rules.publish_timer == "pravega":
         refreshes = span_ms // group.group_refresh_ms * group.readers
         yield Cost("refreshes", f"{field}.group_refresh_ms", refreshes, _ROW, 35)

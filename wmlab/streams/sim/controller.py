@@ -214,7 +214,7 @@ class Controller(Node):
         coordinator, session = self.coordinator, self.session
         if session is None or session not in coordinator.state.sessions:
             return
-        if self._part.distribution == "contest":
+        if self.world.rules.distribution == "contest":
             self._contest_for(coordinator.state.free)
             return
         share = coordinator.state.share(self.name)
@@ -269,10 +269,10 @@ class Controller(Node):
 
     def _cycles(self, stream: str, entry: int) -> Steps[None]:
         """Run the cycles of a stream, as long as it is in one of the buckets."""
-        wait_ms = self._part.configuration(self.metadata.streams[stream].part).delay_ms
+        wait_ms = self.metadata.streams[stream].cycles.delay_ms
         last_cycle: JournalRow = {}
         # With the fault, the entry goes back into the queue before the news that the stream has left arrives.
-        while self._is_current(stream, entry) or self._part.double_work_entry:
+        while self._is_current(stream, entry) or self.world.rules.double_work_entry:
             if self._part.period_jitter_ms:
                 wait_ms += int(self._jitter.integers(self._part.period_jitter_ms + 1))
             last_cycle["due_ms"] = self.world.now_ms + wait_ms
@@ -284,7 +284,7 @@ class Controller(Node):
             wait_ms = self._part.period_ms
 
     def _is_current(self, stream: str, entry: int) -> bool:
-        return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
+        return stream in self._work if self.world.rules.double_work_entry else self._work.get(stream) == entry
 
     def ask_at(
         self, store: str, stream: StreamWorld, kind: str, act: Callable[[], Result], content: object = ""
@@ -363,7 +363,7 @@ class _Cycle:
             history=history,
             noted_ms=self.marks.noted_ms,
         )
-        self.memory.state, effects = cycle.step(self.memory.state, observation, stream.part.rules)
+        self.memory.state, effects = cycle.step(self.memory.state, observation, stream.cycles)
         decision = next(effect for effect in effects if isinstance(effect, cycle.Decision))
         for effect in effects:
             match effect:
@@ -414,7 +414,7 @@ class _Cycle:
             lambda: self.controller.metadata.remove(stream.name, effect.writer, effect.mark),
         )
         done = cycle.RemovalDone(effect.writer, outcome is NoteOutcome.OK)
-        self.memory.state, _ = cycle.step(self.memory.state, done, stream.part.rules)
+        self.memory.state, _ = cycle.step(self.memory.state, done, stream.cycles)
         if done.removed:
             self.removed.append(effect.writer)
 
@@ -439,7 +439,7 @@ class _Cycle:
 
     def _behind_since_ms(self, writers: Iterable[str]) -> dict[str, int]:
         """From when the timeout of each of these writers counts; the memory has it on the controller's own clock."""
-        now_ms, rules = self.controller.world.now_ms, self.stream.part.rules
+        now_ms, rules = self.controller.world.now_ms, self.stream.cycles
         ahead_ms = self.controller.clock.ahead_ms(now_ms)
         since_ms = partial(
             cycle.inactive_since,
@@ -459,7 +459,7 @@ class _Cycle:
             removed=self.removed,
             participating=list(decision.participating),
             lagging=list(decision.lagging),
-            timeout_ms=self.stream.part.rules.timeout_ms,
+            timeout_ms=self.stream.cycles.timeout_ms,
             behind_since_ms=self._behind_since_ms(decision.lagging),
             **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "cause", "reason")},
         )

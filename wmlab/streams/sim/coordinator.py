@@ -104,7 +104,7 @@ class Coordinator:
 
         In a contest nobody distributes: everybody looks for free buckets at once.
         """
-        if self._part.distribution == "contest":
+        if self._world.rules.distribution == "contest":
             self._announce()
             return
         at_ms = max(self._next_ms, self._world.now_ms)
@@ -134,7 +134,7 @@ class Coordinator:
 
     def _announce(self, bucket: int | None = None) -> None:
         """The shares have changed, or the node of a bucket has gone: its next owner tries again."""
-        anybody = bucket is None or self._part.distribution == "contest"
+        anybody = bucket is None or self._world.rules.distribution == "contest"
         for controller in self.owners:
             if anybody or bucket in self.state.share(controller.name):
                 news = Message(None, COORDINATOR, controller.name, "shares changed")

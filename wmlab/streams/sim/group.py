@@ -135,7 +135,7 @@ class SharedState(Node):
         self.state = GroupState({})
         self.balance = Balance(self)
         self.read_up_to: dict[StreamSegment, int] = {}
-        self.by_time = part.read_side == "document" and part.time_windows
+        self.by_time = world.rules.read_side == "document" and part.time_windows
         self._requested: dict[str, int] = {}
         self._completed: dict[str, int] = {}
         self._version = -1

@@ -24,6 +24,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment, segment_name
 from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
+from wmlab.streams.scenario.rules import Rules, enters_on_passing, step_ms
 from wmlab.streams.sim.group import GroupChange, SharedState
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.stores import StoredSegment, StreamWorld
@@ -33,21 +34,17 @@ from wmlab.streams.sim.world import Answer, Incident, Node, Reply, Steps, World
 class Timers:
     """One reader's timers; with the fixed timer everything but reading is due at once, every `publish_every_ms`.
 
-    It may look from `refresh_ms` on.
+    It reads every `step_ms`, and may look from `refresh_ms` on.
     """
 
-    def __init__(self, part: ReaderGroup, now_ms: int) -> None:
+    def __init__(self, part: ReaderGroup, rules: Rules, now_ms: int) -> None:
         self._part = part
-        self._fixed = part.publish_timer == "fixed"
+        self.step_ms = step_ms(part, rules)
+        self._fixed = rules.publish_timer == "fixed"
         self._check_every_ms = part.publish_every_ms if self._fixed else part.group_refresh_ms
         self.refresh_ms = now_ms + (part.publish_every_ms if self._fixed else 0)
         self._acquire_ms = self.refresh_ms
         self._publish_ms = now_ms + part.publish_every_ms
-
-    @property
-    def step_ms(self) -> int:
-        """How often a reader reads."""
-        return self._part.step_ms
 
     def check_due(self, now_ms: int, *, free: bool) -> bool:
         """Whether to look at the shared state now; `free`: the reader knows of segments that nobody owns."""
@@ -167,7 +164,7 @@ class ReaderWindows:
                 )
 
     def _bounds(self, stream: str, reading: StreamReading, *, due: bool) -> TimeWindow:
-        if self._part.read_side == "document":
+        if self._group.world.rules.read_side == "document":
             return reading.window
         if due:
             self._followers[stream].offer(reading.position, self._known(stream, reading))
@@ -209,14 +206,14 @@ class ReaderProcess(Node):
         self.paused_until: float = group.world.now_ms
         self._part = group.part
         # Then it reads its segments to their end only when it may take what follows: until then it stays in the map.
-        self._enters_on_passing = group.part.enters_on_passing
+        self._enters_on_passing = enters_on_passing(group.part, group.world.rules)
         # Whether reading takes time and messages.
         self._is_distant = group.part.reads_over_network(group.world.network.part)
         self._known_marks: dict[str, Marks] = {}
         self._known_ends: set[StreamSegment] = set()
         self._seen = group.state
         self._generation = self._seen.generation
-        self._timers = Timers(group.part, group.world.now_ms)
+        self._timers = Timers(group.part, group.world.rules, group.world.now_ms)
         self._allowance = 0.0
         self._progress: dict[StreamSegment, _Progress] = {}
         self._leaving: set[StreamSegment] = set()

@@ -26,7 +26,8 @@ from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Waterm
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, Versioned, WriterMark
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import Note
-from wmlab.streams.scenario.parts import METADATA_STORE, Stream, created_history
+from wmlab.streams.scenario.parts import METADATA_STORE, Stream
+from wmlab.streams.scenario.rules import configuration, created_history
 from wmlab.streams.sim.coordinator import BucketOwner
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.world import UnavailableError, World
@@ -95,7 +96,8 @@ class StreamWorld:
         taken = world.take_events and partial(world.take_events, self.title)
         self.journal = world.journals[part.name] = Journal(common={"stream": self.title}, take_events=taken)
         self.store: dict[int, StoredSegment] = {}
-        self.history = created_history(part, first_number)
+        self.cycles = configuration(part, world.scenario.controllers, world.rules)
+        self.history = created_history(part, world.rules, first_number)
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
         self.index: MarksIndex = ()
         self.log_missing = False
@@ -257,7 +259,7 @@ class MetadataStore:
     def create(self, stream: StreamWorld) -> None:
         """A stream is there, without marks; with unconditional cycles it is in its bucket at once."""
         self._marks[stream.name] = WriterMarks()
-        if stream.part.cycles == "unconditional":
+        if stream.world.rules.cycles == "unconditional":
             self._enter(stream.name)
 
     def delete(self, stream: str) -> None:
@@ -309,7 +311,7 @@ class MetadataStore:
         marks, stream = self.marks(note.stream), self.streams[note.stream]
         if marks is None:
             return NO_SUCH_STREAM
-        segments, rule = stream.history.segments, stream.part.note_rule
+        segments, rule = stream.history.segments, stream.cycles.note_rule
         marks.table, outcome = marks.table.note(
             note.writer, note.time, note.position, rule=rule, read=read, segments=segments
         )

@@ -297,7 +297,7 @@ class Transactions:
     @property
     def follows_leader(self) -> bool:
         """Whether the controller that owns the stream's bucket commits; otherwise one drawn by the stream's name."""
-        return self.stream.part.committer == "leader"
+        return self.stream.world.rules.committer == "leader"
 
     def committer(self) -> Controller | None:
         """The controller that commits: the stream's leader, or the same one while its session lasts; None: nobody."""
@@ -324,10 +324,6 @@ class Transactions:
     @property
     def _has_work(self) -> bool:
         return self._batch is not None or self._scale is not None or bool(self._waiting)
-
-    def _has_passed_on(self, controller: Controller) -> bool:
-        """Whether a leader knows that another one commits now; one whose session has ended unnoticed does not."""
-        return self.follows_leader and self.stream.bucket not in controller.buckets
 
     def when_idle(self, change: Callable[[], None], *, drained: bool = False) -> None:
         """Change the stream's segments now, or when the batch in work is committed; `drained`: when nothing waits."""
@@ -358,7 +354,8 @@ class Transactions:
     def _run(self, controller: Controller, worker: Session) -> Steps[None]:
         retry_ms = 0
         yield from controller.ready()
-        while not self._has_passed_on(controller):
+        # A leader goes on until it knows that another one commits; one whose session has ended unnoticed does not know.
+        while not (self.follows_leader and self.stream.bucket not in controller.buckets):
             if retry_ms:
                 yield from controller.sleep(retry_ms)
             try:
@@ -489,7 +486,7 @@ class Transactions:
             measured = partial(self._lengths, unknown)
             answer = yield from ask(SEGMENT_STORE, "get lengths", measured, Lengths(unknown))
         again = batch.attempts > 1 and history.active.number > batch.into
-        txn.position = Position({} if again and self.stream.part.empty_mark_after_roll else answer.offsets)
+        txn.position = Position({} if again and self.stream.world.rules.empty_mark_after_roll else answer.offsets)
 
     def _merge_parts(self, txn: Txn, pairs: Mapping[int, int]) -> Lengths:
         """At the segment store: where each segment ends, unless a part was merged before or the store does not say."""
@@ -530,13 +527,18 @@ class Transactions:
 
     def _note(self, controller: Controller, batch: _Batch) -> Steps[None]:
         """Note the marks of a batch; refusals are ignored, a conflict fails the batch."""
-        part = self.stream.part
+        options = self.stream.world.rules
         noting = [
-            (txn, CommittedTxn(txn.client.part.id, rules.commit_time(txn.time, part.commit_without_time), txn.position))
+            (
+                txn,
+                CommittedTxn(
+                    txn.client.part.id, rules.commit_time(txn.time, options.commit_without_time), txn.position
+                ),
+            )
             for txn in batch.txns
             if txn.client.part.id is not None and txn.position is not None
         ]
-        for index, mark in rules.marks_of([committed for _, committed in noting], part.txn_marks):
+        for index, mark in rules.marks_of([committed for _, committed in noting], options.txn_marks):
             txn, committed = noting[index]
             noted_ms = self.stream.world.now_ms if txn.commit_requested_ms is None else txn.commit_requested_ms
             note = Note(self.stream.name, committed.writer, mark.time, mark.position, noted_ms, txn=txn.name)

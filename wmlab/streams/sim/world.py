@@ -68,6 +68,7 @@ class World(Simulation):
     def __init__(self, scenario: StreamScenario, take_events: Callable[[str, Journal], None] | None = None) -> None:
         super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
         self.scenario = scenario = scenario.resolved
+        self.rules = scenario.rules
         self.shared = Journal()
         self.journals: dict[str, Journal] = {}
         self.take_events = take_events

@@ -400,7 +400,7 @@ class Writer(WriterProcess):
         self._send(np.concatenate(seal.waiting), sealed_id)
         opened = [successor.id for successor in seal.successors]
         for segment_id in [known for known in self.position if known not in self._seals]:
-            if self.part.probe_on_seal or segment_id in opened:
+            if self.world.rules.probe_on_seal or segment_id in opened:
                 self._append(segment_id, NO_EVENTS)
         self._drop(sealed_id)
 
@@ -413,7 +413,7 @@ class Writer(WriterProcess):
         """Note the time at each of these times, unless the writer is silent then, until it is closed."""
         for at_ms in times_ms:
             yield self.world.env.timeout(at_ms - self.world.now_ms)
-            if self.closed and not self.part.auto_note_survives_close:
+            if self.closed and not self.world.rules.auto_note_survives_close:
                 return
             if self.world.now_ms >= self.silent_until:
                 self.note_chosen()
