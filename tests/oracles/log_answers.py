@@ -7,7 +7,7 @@ the answers are not used. The unseen half begins with the row of number `rows //
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import ceil, floor
 from typing import Any, Final
 
@@ -152,8 +152,7 @@ def tail_faults(log: Trace, advice: Any, window_ms: int | None) -> dict[str, Any
     kinds = {type(each).__name__: each for each in (advice.strategy, advice.judged[0].strategy)}
     faults: dict[str, Any] = {}
     for name, strategy in kinds.items():
-        inner = getattr(strategy, "inner", None)
-        if not hasattr(inner or strategy, "bound"):
+        if "bound" not in {each.name for each in fields(getattr(strategy, "inner", strategy))}:
             continue
         of = [_with_bound(strategy, tail[label]) for label in ("bound", "bound without")]
         larger, smaller = (replayed(log, each, window_ms) for each in of)

@@ -157,7 +157,7 @@ def test_where_all_clocks_are_early_no_writer_is_left_out() -> None:
     found = profile(shifted(log, 900, *log.writer_names))
     only(found, "early")
     assert found.row_numbers == ()
-    assert found.findings[0].remedy.startswith("Correct the clocks: ")
+    assert found.findings[0].remedy.startswith("Name the zone of these times, or correct the clocks: ")
 
 
 def test_a_clock_that_is_behind_is_named_and_stays() -> None:

@@ -67,6 +67,13 @@ _UNITS: Final = {
     "ns": ("{0} / 1000000", "timestamp_micros(CAST({0} / 1000{1} AS BIGINT))", 1_000_000),
 }
 """How numbers of a unit become ms in Flink, and a timestamp in Spark; and what Spark adds to them for a second."""
+_IN_UTC: Final = "write the event times in UTC, as yyyy-MM-dd HH:mm:ss.SSS, to a column first"
+_HINDRANCES: Final = {
+    "columns": "the event time is in two columns",
+    "several": "the event times have several formats",
+    "other": "no pattern is known here for such texts",
+}
+"""Why no line reads event times of some forms."""
 _LOCAL_FORMAT: Final = "yyyy-MM-dd HH:mm:ss.SSS"
 """How Flink writes a local time, to read it in its zone."""
 _PATTERNS: Final = {
@@ -101,11 +108,12 @@ class EventTimeColumn:
         return f"{re.split(r'[.]', self.name)[-1].replace('[]', '')}_timestamp"
 
     @property
-    def is_readable(self) -> bool:
-        """Whether engines have a pattern for it: not for a mail's date, several formats, or a zone by its name."""
-        if self.form in ("other", "several"):
-            return False
-        return self._is_plain or not set(re.findall(r"%.", self.form)) - _PATTERNS.keys()
+    def hindrance(self) -> str:
+        """Why no line reads it, in words; empty where one does."""
+        if self.form in _HINDRANCES:
+            return f"{_HINDRANCES[self.form]}; {_IN_UTC}"
+        is_known = self._is_plain or not set(re.findall(r"%.", self.form)) - _PATTERNS.keys()
+        return "" if is_known else f"{_HINDRANCES['other']}; {_IN_UTC}"
 
     @property
     def has_offset(self) -> bool:
@@ -254,14 +262,13 @@ def _sql(bound_ms: int, event_time: EventTimeColumn, note: str = "", before: str
         return _cannot("a watermark is of a column of the table; write the elements of the array to a table first")
     if event_time.computed and not event_time.in_flink():
         return _cannot("it has no function for numbers that count local time; write them to a table in UTC first")
-    if not event_time.is_readable or event_time.has_offset:
-        return _cannot(f"it reads no offset of a text, no zone and no date of a mail; {_IN_UTC}")
+    if event_time.hindrance or event_time.has_offset:
+        return _cannot(event_time.hindrance or f"it reads no offset of a text; {_IN_UTC}")
     name = _sql_name(event_time.computed or event_time.name)
     column = f"{name} AS {event_time.in_flink()},\n" if event_time.computed else ""
     return Setting(f"{before}{column}WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}", note)
 
 
-_IN_UTC: Final = "write the event times in UTC, as yyyy-MM-dd HH:mm:ss.SSS, to a column first"
 _PLAIN: Final = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+")
 """Names that SQL reads as they are: with an underscore inside, none is a word of its own."""
 
@@ -280,8 +287,8 @@ _RESERVED: Final = frozenset({"current_date", "current_time", "current_timestamp
 def _spark(bound_ms: int, event_time: EventTimeColumn) -> Setting:
     of_windows, of_others = (f"{delay_of_bound(bound_ms, name)} milliseconds" for name in ("window", "dropDuplicates"))
     others = f"for windows; {of_others} for dropDuplicates, joins by times, state and groupBy of the time itself"
-    if not event_time.is_readable:
-        return _cannot(f"it has no pattern that reads these texts; {_IN_UTC}")
+    if event_time.hindrance:
+        return _cannot(event_time.hindrance)
     name = _spark_name(event_time.computed or event_time.name)
     column = "".join(f".selectExpr({_quoted(f'*, {one}'.split(', ', 1))})" for one in event_time.exploded())
     if event_time.computed:
