@@ -619,12 +619,13 @@ def kind_of(sample: Iterable[str | None], formats: Sequence[str] = ()) -> TextKi
 
 
 def text_form(texts: Any, good: Bools) -> str:
-    """What engines need to know of the good texts: "text" of ISO 8601 in UTC or a local time, "offset" with one, or
-    "other"."""
+    """What engines need to know of the good texts: "text" of ISO 8601 in UTC or a local time, "minutes" if some have no
+    seconds, "offset" with one, or "other"."""
     texts = pc.utf8_trim(_plain(texts), characters=_BLANKS)
     is_local, is_zoned = (_mask(pc.match_substring_regex(texts, pattern)) for pattern in (_ISO_LOCAL, _ISO_ZONED))
     if (is_local | (is_zoned & _mask(pc.ends_with(texts, "Z"))) | ~good).all():
-        return "text"
+        is_short = _mask(pc.match_substring_regex(texts, "[T ][0-9]{2}:[0-9]{2}Z?$")) & good
+        return "minutes" if is_short.any() else "text"
     return "offset" if (is_local | is_zoned | ~good).all() else "other"
 
 

@@ -115,9 +115,10 @@ class Trace:
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
     in the trace, because `load` left bad rows out. `event_time_column` is the log's name of the event times, which the
     settings for engines use, and `event_time_form` is their form: "timestamp"; the unit of numbers, "s"; "text", for
-    ISO 8601 without an offset; "offset", with one; "other" for other dates; the format of texts, as for
-    `datetime.strptime`, "several" if it has several, or "columns" of two. Numbers count from `event_time_origin_ms`,
-    in ms since 1970; `event_time_zone` is the zone of local times, None for UTC and for times that name their own.
+    ISO 8601 without an offset; "minutes", where some of these have no seconds; "offset", with one; "other" for other
+    dates; the format of texts, as for `datetime.strptime`, "several" if it has several, or "columns" of two. Numbers
+    count from `event_time_origin_ms`, in ms since 1970; `event_time_zone` is the zone of local times, None for UTC and
+    for times that name their own.
 
     Events may have happened before 1970, arrivals may not: the clock of a run begins with the first one. Raises
     `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or arrivals that go back.
