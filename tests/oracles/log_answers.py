@@ -85,14 +85,13 @@ def lag_interval(run: Replayed) -> tuple[int, int]:
 
 def advice_facts(log: Trace, target: float, advice: Any, window_ms: int | None) -> Values:
     """The facts of an advice that say what its strategies do."""
-    run, constant = (replayed(log, each, window_ms) for each in (advice.strategy, advice.judged[0].strategy))
+    run = replayed(log, advice.strategy, window_ms)
     (least, most), (first, last) = missed_interval(run), lag_interval(run)
     event = column(log, "event_time")
     known: Values = {
         "log": log.name,
         "strategy": advice.unseen.name,
         "target": target,
-        "unseen from": run.middle + 1,
         "missed": run.missed_share,
         "missed at least": least,
         "missed at most": most,
@@ -100,13 +99,14 @@ def advice_facts(log: Trace, target: float, advice: Any, window_ms: int | None) 
         "lag": run.lag_ms,
         "least lag": first,
         "largest lag": last,
-        "missed on the whole log": float(run.missed.mean()),
-        "lag on the whole log": _middle(_lags(run, slice(None))),
-        "constant bound": advice.judged[0].strategy.bound,
-        "it misses": constant.missed_share,
-        "its lag": constant.lag_ms,
     }
     return _without_none(known)
+
+
+def whole_log(log: Trace, advice: Any, window_ms: int | None) -> tuple[float, int | None]:
+    """The share that the advised strategy misses over the whole log, and its median lag there."""
+    run = replayed(log, advice.strategy, window_ms)
+    return float(run.missed.mean()), _middle(_lags(run, slice(None)))
 
 
 def advice_kinds(log: Trace, target: float, advice: Any, window_ms: int | None) -> set[str]:
@@ -157,7 +157,6 @@ def tail_faults(log: Trace, advice: Any, window_ms: int | None) -> dict[str, Any
         of = [_with_bound(strategy, tail[label]) for label in ("bound", "bound without")]
         larger, smaller = (replayed(log, each, window_ms) for each in of)
         known = {
-            "share": float(larger.missed.mean()),
             "larger share": float(smaller.missed.mean()),
             "lag": _middle(_lags(larger, slice(None))),
             "records": int((smaller.missed & ~larger.missed).sum()),

@@ -110,8 +110,6 @@ def test_the_headline_is_what_compare_says_of_the_advised_strategy(name: str, ta
     assert advice.lag_range[0] <= advice.lag_ms <= advice.lag_range[1]
     assert f"{short_name(advice.strategy)}" in advice.headline
     assert f"On the unseen half {advice.missed_share:.3%} of the records are late" in advice.sentence
-    assert advice.facts["missed on the whole log"] == outcome.late_share
-    assert advice.facts["unseen from"] == log.rows // 2 + 1
 
 
 def judged(records: list[Record], bound_ms: int, target: float) -> JudgedCandidate:

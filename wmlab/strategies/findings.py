@@ -78,11 +78,6 @@ class Finding(FactAnswer):
         return self._fact("bound without")
 
     @property
-    def more_late(self) -> int | None:
-        """How many other records are late for that bound because of them."""
-        return self._fact("late by them")
-
-    @property
     def remedy(self) -> str:
         """What to do about it: one sentence for each kind."""
         return self.facts.fill(REMEDIES[self.kind])
@@ -272,7 +267,7 @@ def _local(case: _Case) -> Iterator[Finding]:
     near_ms = min(max(spread_ms, SECOND_MS), _SPREAD_MOST_MS)
     is_zone = HOUR_MS <= quarters_ms <= _FARTHEST_MS and spread_ms <= _SPREAD_MOST_MS
     if is_zone and abs(least_ms - quarters_ms) <= near_ms:
-        facts: dict[str, Value] = {"records": case.trace.rows, "least delay": least_ms, "quarters": quarters_ms}
+        facts: dict[str, Value] = {"records": case.trace.rows, "quarters": quarters_ms}
         yield finding(FindingKind.LOCAL_TIMES, facts, doubt=True)
 
 
@@ -287,13 +282,12 @@ def _silent(case: _Case) -> Iterator[Finding]:
 
 
 def _silence_facts(of_each: Sequence[Sequence[tuple[int, int]]]) -> dict[str, Value]:
-    """The longest silence of each writer, and how many it has."""
+    """The longest silence of each writer."""
     longest = [max(silences, key=lambda silence: silence[1] - silence[0]) for silences in of_each]
     return {
         "silent for": tuple(end - begin for begin, end in longest),
         "from": tuple(begin for begin, _ in longest),
         "to": tuple(end for _, end in longest),
-        "silences": tuple(map(len, of_each)),
     }
 
 

@@ -107,21 +107,14 @@ class Profile(FactAnswer, TableAnswer[Any]):
     @property
     def facts(self) -> Facts:  # type: ignore[override]
         """What the log has, and what is wrong with it."""
-        log, (first, last) = self.log, self.log.span_ms
         facts: dict[str, Value] = {
-            "log": log.name,
-            "records": log.rows,
-            "bad rows": log.refused.num_rows,
-            "writers": len(self.writers),
-            "first arrival": first,
-            "last arrival": last,
-            "out of order": int(self.writers["out_of_order"].sum()) / log.rows,
+            "log": self.log.name,
+            "records": self.log.rows,
+            "out of order": int(self.writers["out_of_order"].sum()) / self.log.rows,
             "findings": tuple(dict.fromkeys(finding.kind.value for finding in self.findings)),
             "copies are known": self.knows_copies,
-            "bound": self.bound_ms,
-            "ahead limit": self.ahead_ms,
         }
-        return Facts(PROFILE_LABELS, facts, clock_ms=last)
+        return Facts(PROFILE_LABELS, facts)
 
     @property
     def templates(self) -> tuple[str, ...]:  # type: ignore[override]
