@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, exactly
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from wmlab.strategies.replay import Log, as_trace, before, group
 
 _SPREADS: Final = 10
@@ -284,11 +284,6 @@ def come_and_go(clocks: pd.DataFrame, end_ms: int) -> bool:
     """Whether writers come and go, see the module; `end_ms` is the last arrival of the log."""
     left = sum(bool(silences) and silences[-1][1] == end_ms for silences in clocks["silences"])
     return len(clocks) >= _FEW_WRITERS and left > _COME_AND_GO * len(clocks)
-
-
-def in_quarters(offset_ms: int) -> str:
-    """A whole number of quarter hours, near a difference: "5 h", "5 h 30 min"."""
-    return exactly(round(abs(offset_ms) / _QUARTER_MS) * _QUARTER_MS)
 
 
 def _fault(rows: int, wrong: int, older: int, early: int, *, is_slow: bool) -> str:
