@@ -103,10 +103,12 @@ def advice_facts(log: Trace, target: float, advice: Any, window_ms: int | None) 
     return _without_none(known)
 
 
-def whole_log(log: Trace, advice: Any, window_ms: int | None) -> tuple[float, int | None]:
-    """The share that the advised strategy misses over the whole log, and its median lag there."""
+def whole_log(log: Trace, target: float, advice: Any, window_ms: int | None) -> tuple[float, int | None, int, int]:
+    """What the advised strategy misses over the whole log, its median lag there, the first record of the unseen half
+    from 1, and the constant bound that the whole log needs."""
     run = replayed(log, advice.strategy, window_ms)
-    return float(run.missed.mean()), _middle(_lags(run, slice(None)))
+    bound_ms = _least_bound_ms(_late_by(log, window_ms), target)
+    return float(run.missed.mean()), _middle(_lags(run, slice(None))), run.middle + 1, bound_ms
 
 
 def advice_kinds(log: Trace, target: float, advice: Any, window_ms: int | None) -> set[str]:
@@ -212,15 +214,23 @@ def stands_still(run: Replayed) -> bool:
 
 def curve_facts(log: Trace, window_ms: int | None) -> Values:
     """The facts of the curve of all constant bounds."""
+    late_by = _late_by(log, window_ms)
+    facts: Values = {"log": log.name, "records": log.rows, "missed at 0": sum(map(bool, late_by)) / len(late_by)}
+    bounds = {"bound for 1%": 0.01, "bound for 0.1%": 0.001, "bound for none": 0.0}
+    return facts | {label: _least_bound_ms(late_by, share) for label, share in bounds.items()}
+
+
+def _late_by(log: Trace, window_ms: int | None) -> list[int]:
+    """By how much each record, or the last instant of its window, is behind the largest event time before it."""
     late_by, largest = [], None
     for time in column(log, "event_time").tolist():
         last = time if window_ms is None else time // window_ms * window_ms + window_ms - 1
         late_by.append(0 if largest is None else max(0, largest - last))
         largest = time if largest is None else max(largest, time)
-    descending = sorted(late_by, reverse=True)
-    bounds = {"bound for 1%": 0.01, "bound for 0.1%": 0.001, "bound for none": 0.0}
-    facts: Values = {"log": log.name, "records": log.rows, "missed at 0": sum(map(bool, late_by)) / len(late_by)}
-    for label, share in bounds.items():
-        may_miss = next(count for count in range(len(late_by), -1, -1) if count / len(late_by) <= share)
-        facts[label] = 0 if may_miss == len(late_by) else descending[may_miss]
-    return facts
+    return late_by
+
+
+def _least_bound_ms(late_by: list[int], share: float) -> int:
+    """The least of the constant bounds that miss at most a share."""
+    may_miss = next(count for count in range(len(late_by), -1, -1) if count / len(late_by) <= share)
+    return 0 if may_miss == len(late_by) else sorted(late_by, reverse=True)[may_miss]

@@ -189,9 +189,8 @@ def advice_faults(log: Trace, target: float, advice: Advice, window_ms: int | No
     known = advice_facts(log, target, advice, window_ms)
     said = {label: advice.facts[label] for label in advice.facts if label in known or label in ADVISED}
     faults: dict[str, Any] = dict(differences(known, said))
-    if (whole := (advice.whole.missed_share, advice.whole.lag_p50_ms)) != (
-        expected := whole_log(log, advice, window_ms)
-    ):
+    whole = advice.whole.missed_share, advice.whole.lag_p50_ms, advice.unseen_from, advice.bound_ms
+    if whole != (expected := whole_log(log, target, advice, window_ms)):
         faults["whole"] = expected, whole
     numbers = {each.kind.value for each in advice.findings if each.kind in OF_ADVICE}
     kinds = advice_kinds(log, target, advice, window_ms)
@@ -232,7 +231,8 @@ def test_an_answer_that_is_made_false_is_noticed() -> None:
     assert "missed at most" in advice_faults(log, target, replace(advice, missed_range=(0, 1)), None)
     assert "largest lag" in advice_faults(log, target, replace(advice, lag_range=(0, 1)), None)
     assert "kinds" in advice_faults(log, target, replace(advice, findings=missed()[2].findings), None)
-    assert "whole" in advice_faults(log, target, replace(advice, whole=other), None)
+    for lie in ({"whole": other}, {"unseen_from": advice.unseen_from - 1}, {"bound_ms": advice.bound_ms + 1}):
+        assert "whole" in advice_faults(log, target, replace(advice, **lie), None)
     compared = compare(log, compared_strategies(log))
     fewer = replace(compared, outcomes=compared.outcomes[1:], paths=compared.paths[1:])
     assert differences(comparison_facts(log, compared, None), fewer.facts) != {}
