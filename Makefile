@@ -82,6 +82,7 @@ oracles: setup ## compare the rules of strategies with Flink and Beam; FLINK=DIR
 	$(if $(SPARK_RUNS),PYTHONPATH="$(CURDIR)" $(PY) tools/spark_runs.py data/engine_logs/spark $(filter-out all,$(SPARK_RUNS)))
 	$(if $(FLINK_RUNS),PYTHONPATH="$(CURDIR)" $(PY) tools/flink_runs.py "$(FLINK_RUNS)" data/engine_logs/flink $(RUNS))
 	$(if $(FLINK),PYTHONPATH="$(CURDIR)" $(PY) tools/oracles.py flink "$(FLINK)" $(ORACLES_ARGS))
+	$(if $(FLINK),PYTHONPATH="$(CURDIR)" $(PY) tools/flink_lines.py "$(FLINK)")
 	$(if $(BEAM),PYTHONPATH="$(CURDIR)" "$(BEAM)/bin/python" tools/oracles.py beam "$(BEAM)" $(ORACLES_ARGS))
 
 docs: setup $(TOOLS)/installed ## build the site in .wmlab/site, a warning is an error; DOCS_ARGS="-E" reads every page again

@@ -17,6 +17,8 @@ EVENT_TIME: Final = "org.apache.flink.api.common.eventtime"
 RUNTIME: Final = "org.apache.flink.streaming.runtime"
 OPERATORS: Final = "org.apache.flink.streaming.api.operators"
 COORDINATOR: Final = "org.apache.flink.runtime.source.coordinator"
+OPENED: Final = ("lang", "util", "net", "io", "nio", "time", "text")
+"""Packages of Java that a job of Flink looks into."""
 SUBTASKS: Final = 3
 """Subtasks of a source in an alignment group."""
 
@@ -94,8 +96,13 @@ class Oracle:
         jars = sorted((directory / "pyflink" / "lib").glob("*.jar"))
         if not any(jar.name == f"flink-dist-{VERSION}.jar" for jar in jars):
             raise SystemExit(f"There is no flink-dist-{VERSION}.jar below {directory}: see the head of this file.")
+        self.classpath = ":".join(map(str, jars))
         port = launch_gateway(
-            classpath=":".join(map(str, jars)), die_on_exit=True, redirect_stdout=DEVNULL, redirect_stderr=DEVNULL
+            classpath=self.classpath,
+            javaopts=[f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED],
+            die_on_exit=True,
+            redirect_stdout=DEVNULL,
+            redirect_stderr=DEVNULL,
         )
         self.gateway = JavaGateway(
             gateway_parameters=GatewayParameters(port=port, auto_convert=True),

@@ -199,6 +199,29 @@ def _slow_way(log: Dirty) -> None:
     log.frame.loc[mine, "arrival_ms"] += 9 * (log.frame["arrival_ms"] - log.frame["event_time"])[mine]
 
 
+def _uploads(log: Dirty) -> None:
+    """A writer whose rows of a tenth of the log arrive together, some time after its end: its clock is right."""
+    mine, arrival = log.frame["writer"] == log.names[1], log.frame["arrival_ms"]
+    first, every_ms = int(arrival.min()), int(arrival.max() - arrival.min()) // 10
+    at = first + -(-(log.frame["event_time"] - first) // every_ms) * every_ms + every_ms // 4
+    log.frame.loc[mine, "arrival_ms"] = np.maximum(arrival, at)[mine] + np.arange(len(log.frame))[mine] % 50
+
+
+def _whole_seconds(log: Dirty) -> None:
+    """Arrivals without a fraction: about half of the rows have a later event time in the same second, and no order."""
+    log.frame["event_time"] = log.frame["arrival_ms"] - log.random.exponential(700, len(log.frame)).astype(int)
+    log.frame["arrival_ms"] = log.frame["arrival_ms"] // 1_000 * 1_000
+    log.whole["ties"] = ()
+
+
+def _alike(log: Dirty) -> None:
+    """Event times without a fraction, and no other column that tells two rows of one writer and second apart."""
+    begin, end = log.frame["event_time"].min(), log.frame["event_time"].max()
+    spread = begin + log.random.integers(0, 20 * (end - begin), len(log.frame))
+    log.frame["arrival_ms"] += spread - log.frame["event_time"]
+    log.frame["event_time"], log.frame["key"] = spread // 1_000 * 1_000, "ok"
+
+
 def _rare(log: Dirty) -> None:
     """A writer that is heard once near the end, by a record that takes long: of one nobody knows the clock."""
     row = len(log.frame) - 1 - int(log.random.choice(60))
@@ -229,6 +252,9 @@ SPOILED: Final[dict[str, Callable[[Dirty], None]]] = {
     "bursts": _bursts,
     "slow way": _slow_way,
     "rare": _rare,
+    "uploads": _uploads,
+    "whole seconds": _whole_seconds,
+    "alike": _alike,
 }
 """How a log can be spoiled; some of these ways are none."""
 PAIRS: Final = (

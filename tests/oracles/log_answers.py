@@ -7,7 +7,7 @@ the answers are not used. The unseen half begins with the row of number `rows //
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import ceil, floor
 from typing import Any, Final
 
@@ -85,14 +85,13 @@ def lag_interval(run: Replayed) -> tuple[int, int]:
 
 def advice_facts(log: Trace, target: float, advice: Any, window_ms: int | None) -> Values:
     """The facts of an advice that say what its strategies do."""
-    run, constant = (replayed(log, each, window_ms) for each in (advice.strategy, advice.judged[0].strategy))
+    run = replayed(log, advice.strategy, window_ms)
     (least, most), (first, last) = missed_interval(run), lag_interval(run)
     event = column(log, "event_time")
     known: Values = {
         "log": log.name,
         "strategy": advice.unseen.name,
         "target": target,
-        "unseen from": run.middle + 1,
         "missed": run.missed_share,
         "missed at least": least,
         "missed at most": most,
@@ -100,13 +99,16 @@ def advice_facts(log: Trace, target: float, advice: Any, window_ms: int | None) 
         "lag": run.lag_ms,
         "least lag": first,
         "largest lag": last,
-        "missed on the whole log": float(run.missed.mean()),
-        "lag on the whole log": _middle(_lags(run, slice(None))),
-        "constant bound": advice.judged[0].strategy.bound,
-        "it misses": constant.missed_share,
-        "its lag": constant.lag_ms,
     }
     return _without_none(known)
+
+
+def whole_log(log: Trace, target: float, advice: Any, window_ms: int | None) -> tuple[float, int | None, int, int]:
+    """What the advised strategy misses over the whole log, its median lag there, the first record of the unseen half
+    from 1, and the constant bound that the whole log needs."""
+    run = replayed(log, advice.strategy, window_ms)
+    bound_ms = _least_bound_ms(_late_by(log, window_ms), target)
+    return float(run.missed.mean()), _middle(_lags(run, slice(None))), run.middle + 1, bound_ms
 
 
 def advice_kinds(log: Trace, target: float, advice: Any, window_ms: int | None) -> set[str]:
@@ -152,13 +154,11 @@ def tail_faults(log: Trace, advice: Any, window_ms: int | None) -> dict[str, Any
     kinds = {type(each).__name__: each for each in (advice.strategy, advice.judged[0].strategy)}
     faults: dict[str, Any] = {}
     for name, strategy in kinds.items():
-        inner = getattr(strategy, "inner", None)
-        if not hasattr(inner or strategy, "bound"):
+        if "bound" not in {each.name for each in fields(getattr(strategy, "inner", strategy))}:
             continue
         of = [_with_bound(strategy, tail[label]) for label in ("bound", "bound without")]
         larger, smaller = (replayed(log, each, window_ms) for each in of)
         known = {
-            "share": float(larger.missed.mean()),
             "larger share": float(smaller.missed.mean()),
             "lag": _middle(_lags(larger, slice(None))),
             "records": int((smaller.missed & ~larger.missed).sum()),
@@ -214,15 +214,23 @@ def stands_still(run: Replayed) -> bool:
 
 def curve_facts(log: Trace, window_ms: int | None) -> Values:
     """The facts of the curve of all constant bounds."""
+    late_by = _late_by(log, window_ms)
+    facts: Values = {"log": log.name, "records": log.rows, "missed at 0": sum(map(bool, late_by)) / len(late_by)}
+    bounds = {"bound for 1%": 0.01, "bound for 0.1%": 0.001, "bound for none": 0.0}
+    return facts | {label: _least_bound_ms(late_by, share) for label, share in bounds.items()}
+
+
+def _late_by(log: Trace, window_ms: int | None) -> list[int]:
+    """By how much each record, or the last instant of its window, is behind the largest event time before it."""
     late_by, largest = [], None
     for time in column(log, "event_time").tolist():
         last = time if window_ms is None else time // window_ms * window_ms + window_ms - 1
         late_by.append(0 if largest is None else max(0, largest - last))
         largest = time if largest is None else max(largest, time)
-    descending = sorted(late_by, reverse=True)
-    bounds = {"bound for 1%": 0.01, "bound for 0.1%": 0.001, "bound for none": 0.0}
-    facts: Values = {"log": log.name, "records": log.rows, "missed at 0": sum(map(bool, late_by)) / len(late_by)}
-    for label, share in bounds.items():
-        may_miss = next(count for count in range(len(late_by), -1, -1) if count / len(late_by) <= share)
-        facts[label] = 0 if may_miss == len(late_by) else descending[may_miss]
-    return facts
+    return late_by
+
+
+def _least_bound_ms(late_by: list[int], share: float) -> int:
+    """The least of the constant bounds that miss at most a share."""
+    may_miss = next(count for count in range(len(late_by), -1, -1) if count / len(late_by) <= share)
+    return 0 if may_miss == len(late_by) else sorted(late_by, reverse=True)[may_miss]

@@ -18,6 +18,7 @@ from tests.oracles.log_answers import (
     curve_facts,
     differences,
     tail_faults,
+    whole_log,
 )
 from tests.oracles.logs import FAULTS, column, faults_of, random_log
 from tests.repetitions import Count, repetitions
@@ -36,7 +37,7 @@ PARTS: Final = 4
 """Into how many tests the random logs are parted, so that several processes share them."""
 LOGS: Final = repetitions(20, long=2_000)
 ANSWERS: Final = repetitions(12, long=400)
-ADVISED: Final = ("late", "lag", "its lag")
+ADVISED: Final = ("late", "lag")
 """Labels that may be missing."""
 OF_ADVICE: Final = ("few records", "target missed", "not sure", "wide lag", "stands still", "silent writer")
 NOT_COMPARED: Final = ("windows", "wrong times", "wrong times of")
@@ -161,7 +162,7 @@ def test_the_effect_of_a_finding_is_that_of_its_rows(way: str, count: Count) -> 
     for seed in range(FINDINGS):
         log = spoiled(seed, way)
         (finding,) = _findings(log.trace)
-        effect = finding.bound_ms, finding.without_ms, finding.more_late
+        effect = finding.bound_ms, finding.without_ms, finding.facts["late by them"]
         assert effect == effects(log.trace, finding.rows, SHARE), f"seed {seed}"
     count(FINDINGS, "effects")
 
@@ -188,10 +189,13 @@ def advice_faults(log: Trace, target: float, advice: Advice, window_ms: int | No
     known = advice_facts(log, target, advice, window_ms)
     said = {label: advice.facts[label] for label in advice.facts if label in known or label in ADVISED}
     faults: dict[str, Any] = dict(differences(known, said))
+    whole = advice.whole.missed_share, advice.whole.lag_p50_ms, advice.unseen_from, advice.bound_ms
+    if whole != (expected := whole_log(log, target, advice, window_ms)):
+        faults["whole"] = expected, whole
     numbers = {each.kind.value for each in advice.findings if each.kind in OF_ADVICE}
-    expected = advice_kinds(log, target, advice, window_ms)
-    if numbers != expected:
-        faults["kinds"] = expected, numbers
+    kinds = advice_kinds(log, target, advice, window_ms)
+    if numbers != kinds:
+        faults["kinds"] = kinds, numbers
     if any(each.kind == "one tail" for each in advice.findings):
         faults |= tail_faults(log, advice, window_ms)
     return faults
@@ -227,7 +231,8 @@ def test_an_answer_that_is_made_false_is_noticed() -> None:
     assert "missed at most" in advice_faults(log, target, replace(advice, missed_range=(0, 1)), None)
     assert "largest lag" in advice_faults(log, target, replace(advice, lag_range=(0, 1)), None)
     assert "kinds" in advice_faults(log, target, replace(advice, findings=missed()[2].findings), None)
-    assert "missed on the whole log" in advice_faults(log, target, replace(advice, whole=other), None)
+    for lie in ({"whole": other}, {"unseen_from": advice.unseen_from - 1}, {"bound_ms": advice.bound_ms + 1}):
+        assert "whole" in advice_faults(log, target, replace(advice, **lie), None)
     compared = compare(log, compared_strategies(log))
     fewer = replace(compared, outcomes=compared.outcomes[1:], paths=compared.paths[1:])
     assert differences(comparison_facts(log, compared, None), fewer.facts) != {}
@@ -236,7 +241,7 @@ def test_an_answer_that_is_made_false_is_noticed() -> None:
 def test_candidates_are_those_of_the_log_alone() -> None:
     """No sentence about writers leaves one out: of several writers all kinds are judged."""
     log, target, _ = kept()
-    names = {type(each.strategy).__name__ for each in Candidates(log, target, guard=False).of_one_watermark()}
+    names = {type(each.strategy).__name__ for each in Candidates(log, target, guard=False).all()}
     assert names == {
         "BoundedOutOfOrderness",
         "PerWriterMinimum",

@@ -18,11 +18,8 @@ from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.candidates import Candidates, OpenBound
 from wmlab.strategies.clocks import in_two_digits
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.idle_timeouts import idleness
-from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
 from wmlab.strategies.model.strategy import UNKNOWN, Record, Strategy
@@ -153,8 +150,6 @@ def test_of_devices_that_are_cut_off_now_and_then_the_least_over_them_is_advised
     assert isinstance(advice.strategy, PerWriterMinimum)
     idle_ms = advice.strategy.idle_ms
     assert idle_ms is not None
-    assert advice.idleness.to_dict() == idleness(log, advice.strategy.bound).to_dict()
-    assert advice.to_dict()["idleness"] == advice.idleness.to_dict()
     constant = advice.judged[0]
     assert isinstance(constant.strategy, BoundedOutOfOrderness)
     assert constant.lag_p50_ms is not None
@@ -183,36 +178,21 @@ def test_the_curve_of_an_open_bound_is_that_of_each_strategy_run_by_itself() -> 
 
 
 def test_all_candidates_are_what_compare_runs() -> None:
-    """Of those whose X is not replayed but computed: constant, guarded, by key."""
+    """Of those whose X is not replayed but computed: constant, guarded."""
     log = Trace("part", devices(1).table[:4_000])
     dirty = changed(ahead(log, 500, DAY_MS), key=[f"k{n % 3}" for n in range(log.rows)])
     candidates = Candidates(dirty, 0.01, guard=True)
-    found = [*candidates.of_one_watermark(), *candidates.of_keys()]
+    found = candidates.all()
     kinds = {type(each.strategy) for each in found}
-    assert kinds >= {BoundedOutOfOrderness, Guarded, PerWriterMinimum, ConformalWatermark, Quix}
+    assert kinds >= {BoundedOutOfOrderness, Guarded, PerWriterMinimum, ConformalWatermark}
     compared = compare(dirty, [each.strategy for each in found])
     for each, expected in zip(found, compared.paths, strict=True):
         assert [each.met.tolist(), each.x.tolist()] == [times.tolist() for times in expected[:2]]
 
 
-def test_a_key_that_is_the_writer_is_no_key_and_one_record_is_a_log() -> None:
-    assert Candidates(log_of(1), 0.01, guard=False).of_keys() == []
-    assert advice_of(1, 0.01).by_key is None
+def test_one_record_is_a_log() -> None:
     single = advise(trace([Record(10, 20, "a")]), 0.01)
     assert [doubt.kind for doubt in single.doubts] == ["few records", "stands still"]
-
-
-def test_a_watermark_for_each_key_is_named_beside_the_advice_with_its_own_numbers() -> None:
-    log = flights("2013-02-01")
-    advice = advise(log, 0.01)
-    assert advice.by_key is not None
-    assert not advice.strategy.keyed
-    (outcome,) = compared = compare(log, [advice.by_key.strategy])
-    met = compared.paths[0].met[advice.unseen_from - 1 :]
-    assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from - 1 :] < met).sum()
-    assert lateness_curve(log, "key").bound_ms(0.01) == 0 == outcome.late
-    facts = [advice.facts[label] for label in ("by key", "by key misses", "by key lag")]
-    assert facts == [advice.by_key.name, advice.by_key.late_share, advice.by_key.lag_p50_ms]
 
 
 def test_timeouts_have_two_digits() -> None:

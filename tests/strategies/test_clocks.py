@@ -50,7 +50,7 @@ def test_the_effect_of_wrong_times_is_that_of_the_log_with_and_without_them(
     assert finding.bound_ms == lateness_curve(log).bound_ms(0.05)
     dirty = [records[row - 1] for row in ahead_of]
     others = [record for record in late(records, finding.without_ms) if record not in dirty]
-    assert finding.more_late == len(others) - len(late(clean, finding.without_ms))
+    assert finding.facts["late by them"] == len(others) - len(late(clean, finding.without_ms))
 
 
 @settings(max_examples=repetitions(40, long=100))
@@ -92,7 +92,7 @@ def test_a_record_a_day_ahead_is_named_with_both_bounds() -> None:
     top = np.maximum.accumulate(times(log)[0])[np.arange(log.rows) != 100]
     without = np.maximum.accumulate(event)
     late = [int((event < each - finding.without_ms).sum()) for each in (top, without)]
-    assert finding.more_late == late[0] - late[1] > 0
+    assert finding.facts["late by them"] == late[0] - late[1] > 0
     assert found.writers.set_index("writer").loc[writer, ["wrong", "clock"]].tolist() == [1, "steps"]
     assert found.without() == log.without(rows=[101])
     assert found.to_dict()["findings"][0]["rows"] == (101,)
@@ -100,7 +100,7 @@ def test_a_record_a_day_ahead_is_named_with_both_bounds() -> None:
 
 def test_records_of_1970_are_of_no_log_and_no_others_are_late_because_of_them() -> None:
     finding = profile(stamped(steady(), {row: row for row in (30, 40, 50)}))["wrong times"]
-    assert (finding.rows, finding.more_late) == ((31, 41, 51), 0)
+    assert (finding.rows, finding.facts["late by them"]) == ((31, 41, 51), 0)
     assert finding.facts["older"] == 3
     assert "1970-01-01" in repr(finding.facts)
 

@@ -81,7 +81,7 @@ def test_the_formats_of_a_column_are_named_with_what_each_reads_and_all_are_read
     assert "'%d/%m/%Y %H:%M:%S' reads 10 of 50 values)" in str(refused.value)
     log = load(path, **COLUMNS, format=formats)
     assert (log.rows, log.event_time_form) == (50, "several")
-    assert "no pattern" in advise(log, 0.1).settings["Spark"].note
+    assert "several formats" in advise(log, 0.1).settings["Spark"].note
 
 
 def test_the_month_may_come_first(tmp_path: Path) -> None:
@@ -144,3 +144,46 @@ def test_an_engine_is_given_no_line_that_it_cannot_run(text: str) -> None:
 
 def test_every_log_that_is_listed_loads() -> None:
     assert all(wm.trace.load(name).rows for name in wm.trace.names())
+
+
+def test_only_formats_that_read_a_refused_time_are_proposed(tmp_path: Path) -> None:
+    lines = [f"2026-03-{day:02},1800000000000" for day in range(1, 20)]
+    path = write(tmp_path, "onset.csv", "\n".join(["at,got", *lines, "2026-03,1800000000001"]))
+    with pytest.raises(TraceError, match="1 bad row of 20") as refused:
+        load(path, **COLUMNS)
+    assert "format" not in str(refused.value)
+    none = write(tmp_path, "none.csv", "at,got\nsoon,1800000000000\nlater,1800000000001\n")
+    with pytest.raises(TraceError, match=r"format=\.\.\., as of datetime.strptime"):
+        load(none, **COLUMNS)
+    two = write(tmp_path, "two.csv", "day,clock,got\n04.03.2026,05:06:07.250,1800000000000\n")
+    with pytest.raises(TraceError, match=r"'%d.%m.%Y %H:%M:%S.%f' reads 1 of 1 values"):
+        load(two, event_time=("day", "clock"), arrival="got")
+
+
+def test_a_line_is_given_for_the_texts_that_were_read_and_none_for_two_columns(tmp_path: Path) -> None:
+    rows = [f"2026-03-02 06:00:{n:02},{1_800_000_000_000 + n}" for n in range(40)]
+    path = write(tmp_path, "units.csv", "\n".join(["at,got", "UTC,UTC", *rows]))
+    lines = advise(load(path, **COLUMNS, bad_rows="drop"), 0.1).settings
+    assert 'F.expr("to_timestamp(at)")' in lines["Spark"].code
+    assert "TO_TIMESTAMP(REPLACE" in lines["Flink SQL"].code
+    rows = [f"02.03.2026,06:00:{n:02},{1_800_000_000_000 + n}" for n in range(40)]
+    path = write(tmp_path, "parts.csv", "\n".join(["day,clock,got", *rows]))
+    log = load(path, event_time=("day", "clock"), arrival="got", format={"event_time": "%d.%m.%Y %H:%M:%S"})
+    for engine in ("Spark", "Flink SQL"):
+        assert "in two columns" in advise(log, 0.1).settings[engine].note
+
+
+def test_copies_are_known_in_every_kind_of_file_by_its_own_reader(tmp_path: Path) -> None:
+    rows = [(START_MS + 1_003 * n, START_MS + 1_003 * n + 20, "w", 7 * n) for n in range(60)]
+    frame = pd.DataFrame(
+        [*rows, (*rows[9][:1], rows[9][1] + 5_000, *rows[9][2:])], columns=["at", "got", "who", "value"]
+    )
+    frame.to_csv(tmp_path / "utf16.csv", index=False, sep=";", encoding="utf-16")
+    frame.to_json(tmp_path / "lines.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for name in ("utf16.csv", "lines.jsonl", "rows.parquet"):
+        found = profile(tmp_path / name, **COLUMNS, writer="who")
+        assert (found.facts["copies are known"], [each.kind for each in found.findings]) == (True, ["copies"]), name
+        assert found["copies"].rows == (15,), name
+    frame[["at", "got"]].to_csv(tmp_path / "times.csv", index=False)
+    assert profile(tmp_path / "times.csv", **COLUMNS).facts["copies are known"] is False

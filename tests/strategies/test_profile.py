@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -157,7 +158,7 @@ def test_where_all_clocks_are_early_no_writer_is_left_out() -> None:
     found = profile(shifted(log, 900, *log.writer_names))
     only(found, "early")
     assert found.row_numbers == ()
-    assert found.findings[0].remedy.startswith("Correct the clocks: ")
+    assert found.findings[0].remedy.startswith("Name the zone of these times, or correct the clocks: ")
 
 
 def test_a_clock_that_is_behind_is_named_and_stays() -> None:
@@ -193,6 +194,17 @@ def test_ten_usual_gaps_are_needed_for_a_silence() -> None:
     """A writer of a record a minute in a log of 500 s is never silent, whatever share of the log a minute is."""
     rare = ((START_MS + 60_000 * n, START_MS + 60_000 * n + 200, "rare", "rare") for n in range(7))
     only(profile(ordered(*zip(*steady().events(), *rare, strict=True))))
+
+
+def test_of_a_clock_that_is_mostly_wrong_all_records_are_left_out() -> None:
+    """Two records in three of one writer are a day ahead, or of 1970; its others are left out with them."""
+    log = steady()
+    event, mine = times(log)[0], log.table["writer"].to_numpy() == "w2"
+    most = mine & (np.arange(log.rows) % 3 > 0)
+    for wrong, clock in ((event + 86_400_000, "ahead"), (np.full(log.rows, 86_400_000), "older than the log")):
+        found = profile(changed(log, event_time=np.where(most, wrong, event)))
+        assert found["wrong times"].count == mine.sum() > most.sum()
+        assert found.writers.set_index("writer").loc["w2", "clock"] == clock
 
 
 def test_a_unit_that_makes_times_of_1970_is_doubted() -> None:

@@ -27,7 +27,7 @@ def test_sqlflow_358_a_row_a_day_ahead_makes_ten_others_late_and_none_behind_a_g
     assert [outcome.late for outcome in comparison] == [10, 0]
     assert set(comparison.late_rows()["writer"]) == {"dev1"}
     finding = trace.profile(log, late_share=0.1)["wrong times"]
-    assert (finding.writers, finding.rows, finding.more_late) == (("fast",), (3,), 10)
+    assert (finding.writers, finding.rows, finding.facts["late by them"]) == (("fast",), (3,), 10)
 
 
 def test_lobu_3327_windows_by_the_wall_clock_lose_what_the_quantiles_of_the_delay_say() -> None:

@@ -73,7 +73,6 @@ def test_a_record_is_lost_if_all_its_windows_have_ended(records, strategy, size,
     taken = [[end for end in of if x < end + late] for of, x in zip(ends, path.met.tolist(), strict=True)]
     lost = [not of for of in taken]
     assert outcome.lost == sum(lost)
-    assert outcome.partly_lost == sum(len(some) < len(of) for some, of in zip(taken, ends, strict=True))
     assert outcome.updates == sum(end <= x for of, x in zip(taken, path.met.tolist(), strict=True) for end in of)
     rows = comparison.late_rows()
     assert rows.loc[rows["lost"] == True, "row"].tolist() == [n + 1 for n, is_lost in enumerate(lost) if is_lost]  # noqa: E712
@@ -134,7 +133,7 @@ def test_a_row_below_the_watermark_is_late_and_an_hourly_window_takes_it() -> No
     (by_minute,) = compare(log, [BoundedOutOfOrderness(0)], window_ms="1 min")
     assert by_minute.lost == 39
     (sliding,) = compare(log, [BoundedOutOfOrderness(0)], window_ms="1 min", slide_ms="20s")
-    assert (sliding.lost, sliding.partly_lost) == (0, 39)
+    assert (sliding.lost, sliding.late) == (0, 39)
     (late,) = compare(log, [BoundedOutOfOrderness(0)], window_ms="1 min", allowed_lateness_ms=1)
     assert (late.lost, late.updates) == (0, 39)
 
@@ -159,7 +158,7 @@ def test_a_row_of_a_later_period_is_dropped_as_too_early_and_counted_apart() -> 
         outcome = comparison[clock]
         assert (outcome.lost, outcome.too_early) == (1, dropped if early_ms is not None else 0)
         assert early_ms is None or sum(by_hand) == outcome.too_early
-        assert (outcome.complete_share or 0) < 1
+        assert (outcome.complete_mean or 0) < 1
     with pytest.raises(ModelError, match="early_ms is 0, without tumbling windows"):
         compare(log, [clock], window_ms="10 min", slide_ms="5 min", early_ms=0)
 

@@ -676,7 +676,7 @@ def _problem(column: str | None, reason: str, count: int, first: Refused, files:
 def _remedy(rows: LogRows, faults: Sequence[ColumnFault]) -> str:
     """What to do about some faults."""
     reasons = {fault.reason for fault in faults} | {row.reason for row in rows.refused}
-    of_form = {fault.column for fault in faults if fault.reason in (times.UNKNOWN_FORM, times.OTHER_FORMAT)}
+    of_form = [fault for fault in faults if fault.reason in (times.UNKNOWN_FORM, times.OTHER_FORMAT)]
     if reasons == {BEFORE_1970}:
         return SHIFT
     hints = {
@@ -684,18 +684,26 @@ def _remedy(rows: LogRows, faults: Sequence[ColumnFault]) -> str:
         times.CLOCK_CHANGE: "write those times with their zone",
         LOST_LETTER: "name the encoding of the text, encoding='latin-1'",
     }
-    hint = _formats(rows, sorted(of_form & set(rows.table.column_names)))
-    hint = hint or ("name the form of the times, format='%d/%m/%Y %H:%M:%S'; or " if of_form else "")
+    hint = _formats(rows, of_form)
+    if not hint and any(fault.bad.all() for fault in of_form):
+        hint = "name the form of the times, format=..., as of datetime.strptime; or "
     hint += "".join(f"{text}; or " for text in dict.fromkeys(text for fault, text in hints.items() if fault in reasons))
     return f"{hint}repair those rows, or leave them out with bad_rows='drop'."
 
 
-def _formats(rows: LogRows, columns: Sequence[str]) -> str:
-    """The formats that the texts of some columns have, as an argument, with what each reads; empty if none is seen."""
-    values = [value for name in columns for value in rows.table[name].to_pylist() if isinstance(value, str)]
-    seen = times.formats_seen(values)
-    if not seen:
+def _formats(rows: LogRows, faults: Sequence[ColumnFault]) -> str:
+    """The formats that the texts of some columns have, as an argument, with what each reads.
+
+    Empty if no usual format reads a text that was refused.
+    """
+    texts, refused = {}, []
+    for fault in faults:
+        texts[fault.column] = of_column = _texts(rows, fault)
+        refused += [text for text, bad in zip(of_column, fault.bad.tolist(), strict=True) if bad]
+    if not times.formats_seen(refused):
         return ""
+    values = [text for of_column in texts.values() for text in of_column if text]
+    seen = times.formats_seen(values)
     formats = [each.format for each in seen]
     reads = ", ".join(f"{each.format!r} reads {grouped(each.rows)} of {grouped(len(values))} values" for each in seen)
     twins = "".join(
@@ -705,3 +713,9 @@ def _formats(rows: LogRows, columns: Sequence[str]) -> str:
     )
     given = formats[0] if len(formats) == 1 else formats
     return f"name the form of the times, format={given!r} ({reads}{twins}); or "
+
+
+def _texts(rows: LogRows, fault: ColumnFault) -> list[str | None]:
+    """The times of a column as texts; of two columns both in one."""
+    parts = [rows.table[name].to_pylist() for name in fault.parts or (fault.column,)]
+    return [None if None in values else " ".join(map(str, values)) for values in zip(*parts, strict=True)]

@@ -618,13 +618,15 @@ def kind_of(sample: Iterable[str | None], formats: Sequence[str] = ()) -> TextKi
     return max(counts, key=lambda kind: counts[kind])
 
 
-def text_form(sample: Iterable[str | None]) -> str:
-    """What engines need to know of texts: "text" of ISO 8601 in UTC or a local time, "offset" with one, or "other"."""
-    texts = [text.strip(_BLANKS) for text in sample if text and text.strip(_BLANKS)]
-    if all(re.match(_ISO_LOCAL, text) or (text.endswith("Z") and re.match(_ISO_ZONED, text)) for text in texts):
-        return "text"
-    is_iso = all(re.match(_ISO_LOCAL, text) or re.match(_ISO_ZONED, text) for text in texts)
-    return "offset" if is_iso else "other"
+def text_form(texts: Any, good: Bools) -> str:
+    """What engines need to know of the good texts: "text" of ISO 8601 in UTC or a local time, "minutes" if some have no
+    seconds, "offset" with one, or "other"."""
+    texts = pc.utf8_trim(_plain(texts), characters=_BLANKS)
+    is_local, is_zoned = (_mask(pc.match_substring_regex(texts, pattern)) for pattern in (_ISO_LOCAL, _ISO_ZONED))
+    if (is_local | (is_zoned & _mask(pc.ends_with(texts, "Z"))) | ~good).all():
+        is_short = _mask(pc.match_substring_regex(texts, "[T ][0-9]{2}:[0-9]{2}Z?$")) & good
+        return "minutes" if is_short.any() else "text"
+    return "offset" if (is_local | is_zoned | ~good).all() else "other"
 
 
 def is_time(text: str) -> bool:

@@ -115,9 +115,10 @@ class Trace:
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
     in the trace, because `load` left bad rows out. `event_time_column` is the log's name of the event times, which the
     settings for engines use, and `event_time_form` is their form: "timestamp"; the unit of numbers, "s"; "text", for
-    ISO 8601 without an offset; "offset", with one; "other" for other dates; the format of texts, as for
-    `datetime.strptime`, or "several" if it has several. Numbers count from `event_time_origin_ms`, in ms
-    since 1970; `event_time_zone` is the zone of local times, None for UTC and for times that name their own.
+    ISO 8601 without an offset; "minutes", where some of these have no seconds; "offset", with one; "other" for other
+    dates; the format of texts, as for `datetime.strptime`, "several" if it has several, or "columns" of two. Numbers
+    count from `event_time_origin_ms`, in ms since 1970; `event_time_zone` is the zone of local times, None for UTC and
+    for times that name their own.
 
     Events may have happened before 1970, arrivals may not: the clock of a run begins with the first one. Raises
     `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or arrivals that go back.
@@ -512,16 +513,16 @@ def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, na
         table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks(),
         refused=pa.Table.from_pylist([row._asdict() for row in refused], schema=REFUSED_SCHEMA),
         event_time_column=columns.event_time if isinstance(columns.event_time, str) else " ".join(columns.event_time),
-        event_time_form=_form_of(rows.table, columns, kinds["event_time"]),
+        event_time_form=_form_of(rows.table, columns, kinds["event_time"], made.good),
         event_time_origin_ms=form.origin_ms,
         event_time_zone=form.timezone if made.is_local else None,
     )
 
 
-def _form_of(table: pa.Table, columns: LogColumns, kind: TextKind) -> str:
-    """What stands in the column of event times, see `Trace`, which holds texts of that kind; of two columns "text"."""
+def _form_of(table: pa.Table, columns: LogColumns, kind: TextKind, good: times.Bools) -> str:
+    """What stands in the column of event times in the good rows, see `Trace`; `kind` is what its texts hold."""
     if not isinstance(columns.event_time, str):
-        return "text"
+        return "columns"
     column, form = table.schema.field(columns.event_time).type, columns.form_of("event_time")
     if pa.types.is_temporal(column):
         return "timestamp"
@@ -529,7 +530,7 @@ def _form_of(table: pa.Table, columns: LogColumns, kind: TextKind) -> str:
         return form.formats[0] if len(form.formats) == 1 else "several"
     if kind == "numbers" or pa.types.is_floating(column):
         return form.unit
-    return times.text_form(table[columns.event_time].slice(0, times.SAMPLE_ROWS).to_pylist())
+    return times.text_form(table[columns.event_time], good)
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:

@@ -20,9 +20,7 @@ from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import Outcome, missed_text, outcome, short_name
 from wmlab.strategies.doubts import AdviceCase, findings_of_advice
 from wmlab.strategies.findings import Finding, findings_html, findings_of
-from wmlab.strategies.idle_timeouts import Idleness, idleness_of
 from wmlab.strategies.judging import chosen, judge
-from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.recipes import ConstantBound, EventTimeColumn, Setting, settings
 from wmlab.strategies.replay import as_trace, path_of_records
@@ -47,10 +45,7 @@ class Advice(FactAnswer):
 
     `findings` say what is wrong with the log, and what its numbers are worth. Those in `doubts` stand against the
     advice, which is a guess then; it is supported if there is none. `judged` has the outcomes of all candidates on the
-    second half, the constant bound first; `by_key` that of a watermark for each key, whose lag is that of the key that
-    has just sent, so that it cannot be held against the others. `idleness` is what every idle timeout costs on the
-    whole log with the bound of the strategy, if that has a timeout; where all writers are idle at once, the watermark
-    goes to the largest time there, as in Flink.
+    second half, the constant bound first.
     """
 
     name: str
@@ -72,8 +67,6 @@ class Advice(FactAnswer):
     settings: Mapping[str, Setting]
     findings: tuple[Finding, ...]
     judged: tuple[Outcome, ...]
-    by_key: Outcome | None
-    idleness: Idleness | None
 
     @property
     def missed_share(self) -> float:
@@ -92,15 +85,14 @@ class Advice(FactAnswer):
 
     @property
     def facts(self) -> Facts:  # type: ignore[override]
-        """What is known of the advised strategy, and of the constant bound that was judged with it."""
-        (least, most), (first, last), constant = self.missed_range, self.lag_range, self.judged[0]
+        """What the advised strategy did on the unseen half, and what stands against it."""
+        (least, most), (first, last) = self.missed_range, self.lag_range
         facts: dict[str, Value] = {
             "log": self.name,
             "windows": None if self.windows is None else str(self.windows),
             "strategy": short_name(self.strategy),
             "target": self.target,
             "doubts": tuple(dict.fromkeys(doubt.kind.value for doubt in self.doubts)),
-            "unseen from": self.unseen_from,
             "missed": self.missed_share,
             "missed at least": least,
             "missed at most": most,
@@ -108,17 +100,7 @@ class Advice(FactAnswer):
             "lag": self.unseen.lag_p50_ms,
             "least lag": first,
             "largest lag": last,
-            "missed on the whole log": self.whole.missed_share,
-            "lag on the whole log": self.whole.lag_p50_ms,
-            "constant bound": constant.strategy.bound if isinstance(constant.strategy, BoundedOutOfOrderness) else None,
-            "it misses": constant.missed_share,
-            "its lag": constant.lag_p50_ms,
-            "bound of the whole log": self.bound_ms,
-            "kept by": self.kept_by_ms,
         }
-        if self.by_key is not None:
-            facts |= {"by key": self.by_key.name, "by key misses": self.by_key.missed_share}
-            facts["by key lag"] = self.by_key.lag_p50_ms
         return Facts(ADVICE_LABELS, facts)
 
     @property
@@ -138,8 +120,6 @@ class Advice(FactAnswer):
             "whole": _numbers(self.whole),
             "findings": [finding.to_dict() for finding in self.findings],
             "judged": [_numbers(outcome) for outcome in self.judged],
-            "by_key": None if self.by_key is None else _numbers(self.by_key),
-            "idleness": None if self.idleness is None else self.idleness.to_dict(),
         }
 
     def __repr__(self) -> str:
@@ -196,8 +176,7 @@ def advise(
     candidates = Candidates(trace, late_share, guard=of_log.any_ahead, windows=windows)
     log, middle = candidates.log, candidates.middle
     of_half = None if windows is None else LogWindows.of(log.of_rows(slice(middle, None)), windows)
-    judged = [judge(each, log, middle, of_half) for each in candidates.of_one_watermark()]
-    by_key = [judge(each, log, middle, of_half) for each in candidates.of_keys()]
+    judged = [judge(each, log, middle, of_half) for each in candidates.all()]
     best, constant = chosen(judged, late_share), judged[0]
     kept_by_ms = constant.candidate.bound_of(slice(middle, None), late_share)
     # Where the constant bound of the first half misses the target, engines are given the one that keeps it.
@@ -236,9 +215,7 @@ def advise(
             ),
         ),
         findings=(*of_log.findings, *findings_of_advice(case)),
-        judged=tuple(each.unseen for each in [*judged, *by_key]),
-        by_key=by_key[0].unseen if by_key else None,
-        idleness=idleness_of(best.strategy, trace),
+        judged=tuple(each.unseen for each in judged),
     )
 
 

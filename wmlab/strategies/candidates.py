@@ -28,7 +28,6 @@ from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
 from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile, within
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
@@ -158,8 +157,8 @@ class Candidates:
     def _ahead_ms(self) -> int:
         return ahead_limit_ms(self.first)
 
-    def of_one_watermark(self) -> list[Candidate]:
-        """Those with one watermark for all records."""
+    def all(self) -> list[Candidate]:
+        """All of them, each with its parameters."""
         waiting: list[Strategy[Any]] = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in self._timeouts()]
         guarded: list[Strategy[Any]] = [Guarded(strategy, self._ahead_ms) for strategy in waiting] if self.guard else []
         steering = self._steering()
@@ -170,14 +169,6 @@ class Candidates:
             candidates.append(self._chosen(OpenBound(rebound(strategy), self.log, met, x, self.windows)))
         of_steering = zip(steering, runs[len(waiting) + len(guarded) :], strict=True)
         return candidates + [Candidate(strategy, *steps) for strategy, steps in of_steering]
-
-    def of_keys(self) -> list[Candidate]:
-        """A watermark for each key, if keys are not the writers."""
-        log = self.log
-        if len(log.key) < 2 or _same_groups(log.key, log.writer):
-            return []
-        top = before(log.event, log.key)
-        return [self._chosen(OpenBound(Quix, log, top, np.maximum(top, log.event), self.windows))]
 
     def _chosen(self, open_bound: OpenBound) -> Candidate:
         first = max(1, self.middle)
@@ -262,9 +253,3 @@ def rebound(strategy: Strategy[Any]) -> Callable[[int], Strategy[Any]]:
     if isinstance(strategy, PerWriterMinimum):
         return lambda bound_ms: PerWriterMinimum(bound_ms, strategy.idle_ms, strategy.writers)
     return BoundedOutOfOrderness
-
-
-def _same_groups(first: Any, second: Any) -> bool:
-    """Whether two groupings of the same records are one."""
-    pairs = len(np.unique(first.astype(np.int64) * (int(second.max()) + 1) + second))
-    return pairs == len(np.unique(first)) == len(np.unique(second))

@@ -17,15 +17,17 @@ its next record, or with the log: it has gone if it is silent for longer than ev
 half of the writers have come to their end. Writers *come and go* if more than half of at least four are silent when the
 log ends: visitors, vehicles, sessions.
 
-A writer of five records or more is *behind* if its fastest record is later than the delays of the log explain: a slow
-way is no wrong clock.
-The writer's offset is that of its fastest record. That a clock is behind is also said of a
-writer that is behind the others by a whole number of quarter hours, and by ten times the spread of both: then its clock
-may be in another time zone. The others are the writers nearest to their arrivals that have half of the records, so up
-to half of them may be behind.
+A record is *early* if it arrives before it happens; of arrivals in whole seconds, before the second in which it does.
+
+A writer of five records or more is *behind* if its fastest record is later than the delays of the log explain, and by
+more than that is ahead of its own median: a slow way is no wrong clock, nor are uploads now and then. The writer's
+offset is that of its fastest record. That a clock is behind is also said of a writer that is behind the others by a
+whole number of quarter hours, and by ten times the spread of both: then its clock may be in another time zone. The
+others are the writers nearest to their arrivals that have half of the records, so up to half of them may be behind.
 
 A record is a *copy* if it repeats an earlier one with the same id and event time. The id is the key, where nearly all
-records have a key of their own, or what the caller gives: a hash of all columns but the arrival, for instance.
+records have a key of their own, or what the caller gives: a hash of all other columns, for instance. Where about as
+many records have the id of one that is a tick of the event times older, they are alike by chance.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from numpy.typing import NDArray
 
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import HOUR_MS, MINUTE_MS, SECOND_MS, exactly
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from wmlab.strategies.replay import Log, as_trace, before, group
 
 _SPREADS: Final = 10
@@ -59,6 +61,11 @@ _HEARD: Final = 5
 """How many records a writer has at least whose clock can be called behind: a single one may just have taken long."""
 _COPIES: Final = 0.1
 """The share of records that repeat another one up to which they are copies."""
+_BY_CHANCE: Final = 3
+"""How many times as many copies there are at least as records that are alike a tick apart."""
+_TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
+_ALIKE: Final = 0.95
+"""The share of times that a tick has to explain."""
 
 _QUARTER_MS: Final = 15 * MINUTE_MS
 _ZONE_MS: Final = 26 * HOUR_MS
@@ -136,7 +143,7 @@ def _older_than_the_log(log: Log) -> Any:
 def copies(log: Log, ids: Any = None) -> Flags:
     """Which records are copies, see the module; `ids` has the id of each record.
 
-    None is where more than a tenth of the records would be copies: then the id is none.
+    None is where more than a tenth of the records would be copies, or they are alike by chance: then the id is none.
     """
     if ids is None:
         if not key_is_id(log):
@@ -144,7 +151,27 @@ def copies(log: Log, ids: Any = None) -> Flags:
         ids = log.key
     frame = pd.DataFrame({"event": log.event, "writer": log.writer, "id": ids})
     repeated: Flags = frame.duplicated().to_numpy()
-    return repeated if repeated.mean() <= _COPIES else np.zeros_like(repeated)
+    if not repeated.any():
+        return repeated
+    different = frame[~repeated]
+    alike = len(different.merge(different.assign(event=different["event"] + tick_ms(log.event))))
+    is_known = repeated.mean() <= _COPIES and repeated.sum() > _BY_CHANCE * alike
+    return repeated if is_known else np.zeros_like(repeated)
+
+
+def early(log: Log) -> Flags:
+    """Which records are early, see the module."""
+    flags: Flags = log.event >= log.arrival + tick_ms(log.arrival)
+    return flags
+
+
+def tick_ms(times: Int64Array) -> int:
+    """The largest of the usual units of clocks in which nearly all times are whole numbers, ms."""
+    for tick in _TICKS:
+        _, counts = np.unique(times % tick, return_counts=True)
+        if counts.max() >= _ALIKE * len(times):
+            return tick
+    return 1
 
 
 def key_is_id(log: Log) -> bool:
@@ -173,7 +200,7 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     log, wrong = Log.of(trace), wrong_times(trace)
     writer, names = group(trace, "writer")
     frame = pd.DataFrame({"writer": writer, "ahead": log.event - log.arrival, "wrong": wrong.either})
-    frame["older"], frame["early"], frame["arrival"] = wrong.older, log.event > log.arrival, log.arrival
+    frame["older"], frame["early"], frame["arrival"] = wrong.older, early(log), log.arrival
     frame["out_of_order"] = log.event < before(log.event)
     frame["copies"] = copies(log, ids)
     frame["good"] = pd.Series(log.event).where(~wrong.either).astype("Int64")
@@ -208,7 +235,8 @@ def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
     )
     silences = _silences(log)
     table["silences"] = pd.Series({index: tuple(silences.get(index, ())) for index in table.index})
-    slow = (fastest < _slow_limit_ms(log)) | (offsets["zone"] & (offsets["offset_ms"] < 0))
+    slow = (fastest < _slow_limit_ms(log)) & (typical - fastest > fastest - of["ahead"].median())
+    slow |= offsets["zone"] & (offsets["offset_ms"] < 0)
     slow &= of.size() >= _HEARD
     older = of["older"].sum()
     table["clock"] = [
@@ -256,11 +284,6 @@ def come_and_go(clocks: pd.DataFrame, end_ms: int) -> bool:
     """Whether writers come and go, see the module; `end_ms` is the last arrival of the log."""
     left = sum(bool(silences) and silences[-1][1] == end_ms for silences in clocks["silences"])
     return len(clocks) >= _FEW_WRITERS and left > _COME_AND_GO * len(clocks)
-
-
-def in_quarters(offset_ms: int) -> str:
-    """A whole number of quarter hours, near a difference: "5 h", "5 h 30 min"."""
-    return exactly(round(abs(offset_ms) / _QUARTER_MS) * _QUARTER_MS)
 
 
 def _fault(rows: int, wrong: int, older: int, early: int, *, is_slow: bool) -> str:

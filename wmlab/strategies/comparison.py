@@ -66,21 +66,21 @@ class Outcome:
 
     - `late`, `late_share`: the records whose event time is below the X that they meet; `worst_late_share`: the share in
       the worst 2,000 consecutive records.
-    - `lag_*_ms`: arrival minus X; it needs clocks that agree. `held_share`: the share of instants at which X is
-      unknown, which have no lag and no gap; the end of the perfect watermark has none, either.
-    - `gap_*_ms`: P - X, below 0 if X is not safe; it needs no clocks. `unsafe_share`: the share of instants with X > P.
+    - `lag_*_ms`: arrival minus X; it needs clocks that agree. An unknown X has no lag and no gap, nor has the end of
+      the perfect watermark.
+    - `gap_p50_ms`: P - X, below 0 if X is not safe; it needs no clocks. `unsafe_share`: the share of instants with
+      X > P.
     - `stall_ms`: the longest time for which X did not advance.
 
     About windows, None without windows:
 
     - `lost`, `lost_share`: the records that none of their windows accepts. `too_early`: those that are dropped since
-      they are too early, which are no part of `lost`. `partly_lost`: those that only some of their
-      sliding windows accept. `updates`: further results of a window within the allowed lateness, or of a session that
-      continues after its result, one for each record.
+      they are too early, which are no part of `lost`. `updates`: further results of a window within the allowed
+      lateness, or of a session that continues after its result, one for each record.
     - `windows`, `unclosed`: how many windows have a record, and how many of them X has not closed when the clock ends.
-    - `complete_mean`, `complete_least`, `complete_share`: of the windows of each key, the mean and the least share of
-      their records that are in the first result, and how many windows have all in it.
-    - `open_max`, `open_mean`: windows that have a record and whose end X has not reached, over the instants.
+    - `complete_mean`, `complete_least`: of the windows of each key, the mean and the least share of their records that
+      are in the first result.
+    - `open_max`: the most windows at an instant that have a record and whose end X has not reached.
     - `result_p50_ms`, `result_max_ms`: how long after its end the first result of a window is emitted; it needs clocks
       that agree. Windows that are not closed have none.
     """
@@ -91,8 +91,6 @@ class Outcome:
     """The number of records."""
     late: int
     worst_late_share: float
-    late_by_max_ms: int
-    """By how much the latest record was late, in ms."""
     lag_p50_ms: int | None
     """The median lag, in ms; None: no watermark."""
     lag_p95_ms: int | None
@@ -101,22 +99,16 @@ class Outcome:
     """The largest lag, in ms."""
     gap_p50_ms: int | None
     """The median of P - X, in ms; P is the perfect watermark."""
-    gap_p95_ms: int | None
-    """The 95% quantile of P - X, in ms."""
     unsafe_share: float
-    held_share: float
     stall_ms: int
     lost: int | None
     too_early: int | None
-    partly_lost: int | None
     updates: int | None
     windows: int | None
     unclosed: int | None
     complete_mean: float | None
     complete_least: float | None
-    complete_share: float | None
     open_max: int | None
-    open_mean: float | None
     result_p50_ms: int | None
     result_max_ms: int | None
 
@@ -188,14 +180,12 @@ class Comparison(FactAnswer, TableAnswer[Outcome]):
     heads = tuple(columns)
     schema = pa.schema(
         [("name", pa.string()), ("rows", pa.int64()), ("late", pa.int64()), ("late_share", pa.float64())]
-        + [("worst_late_share", pa.float64()), ("late_by_max_ms", pa.int64())]
-        + [(f"{kind}_ms", pa.int64()) for kind in ("lag_p50", "lag_p95", "lag_max", "gap_p50", "gap_p95")]
-        + [(f"{kind}_share", pa.float64()) for kind in ("unsafe", "held")]
-        + [("stall_ms", pa.int64()), ("lost", pa.int64()), ("lost_share", pa.float64())]
-        + [(name, pa.int64()) for name in ("too_early", "partly_lost", "updates", "windows", "unclosed")]
-        + [(f"complete_{kind}", pa.float64()) for kind in ("mean", "least", "share")]
-        + [("open_max", pa.int64()), ("open_mean", pa.float64())]
-        + [(name, pa.int64()) for name in ("result_p50_ms", "result_max_ms")]
+        + [("worst_late_share", pa.float64())]
+        + [(f"{kind}_ms", pa.int64()) for kind in ("lag_p50", "lag_p95", "lag_max", "gap_p50")]
+        + [("unsafe_share", pa.float64()), ("stall_ms", pa.int64()), ("lost", pa.int64()), ("lost_share", pa.float64())]
+        + [(name, pa.int64()) for name in ("too_early", "updates", "windows", "unclosed")]
+        + [(f"complete_{kind}", pa.float64()) for kind in ("mean", "least")]
+        + [(name, pa.int64()) for name in ("open_max", "result_p50_ms", "result_max_ms")]
     )
 
     def _heads(self) -> tuple[str, ...]:
@@ -371,11 +361,9 @@ def outcome(
         rows=len(x),
         late=int(late.sum()),
         worst_late_share=_worst(late),
-        late_by_max_ms=int(difference(met, log.event, late).max(initial=0)),
         **_quantiles("lag", difference(log.arrival, x, timed), p50=0.5, p95=0.95, max=1),
-        **_quantiles("gap", difference(ends, x, both), p50=0.5, p95=0.95),
+        **_quantiles("gap", difference(ends, x, both), p50=0.5),
         unsafe_share=float((x > ends).mean()),
-        held_share=float((~known).mean()),
         stall_ms=_stall(log.arrival, x, groups),
         **(of_windows or dict.fromkeys(WindowOutcome._fields)),
     )

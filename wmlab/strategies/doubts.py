@@ -116,7 +116,6 @@ def _tail_of(case: AdviceCase, of: OpenBound, bound_ms: int) -> Finding | None:
         "writer": names,
         "bound": bound_ms,
         "bound without": knee.bound_ms,
-        "share": share,
         "larger share": knee.late_share,
         "lag": curve.lag_ms(bound_ms),
         "lag without": curve.lag_ms(knee.bound_ms),

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from wmlab.core.facts import FactAnswer, Facts, Value, folded_facts
 from wmlab.core.traces import Trace, unit_doubts
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, joined, unbroken
-from wmlab.strategies.clocks import come_and_go, common_silences, copies, writer_clocks, wrong_times
+from wmlab.core.words import HOUR_MS, MINUTE_MS, SECOND_MS, joined, unbroken
+from wmlab.strategies.clocks import come_and_go, common_silences, copies, early, tick_ms, writer_clocks, wrong_times
 from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.replay import Log
 from wmlab.strategies.vocabulary import EFFECT, FINDING_LABELS, HEADLINES, OF_ROWS, REMEDIES, FindingKind
@@ -37,9 +37,6 @@ _SPREAD_MOST_MS: Final = 3 * MINUTE_MS
 """How far the delays of a log may be from each other to say that they are a whole number of quarter hours."""
 _MATTERS: Final = 0.1
 """By how much of itself a bound has to change for what changes it to matter."""
-_TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
-_ALIKE: Final = 0.95
-"""The share of event times that a tick has to explain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -79,11 +76,6 @@ class Finding(FactAnswer):
     def without_ms(self) -> int | None:
         """The same without these records, ms."""
         return self._fact("bound without")
-
-    @property
-    def more_late(self) -> int | None:
-        """How many other records are late for that bound because of them."""
-        return self._fact("late by them")
 
     @property
     def remedy(self) -> str:
@@ -233,23 +225,20 @@ def _wrong_times(case: _Case, ahead: NDArray[np.bool_], wrong: NDArray[np.bool_]
 
 
 def _early(case: _Case) -> Iterator[Finding]:
-    """Writers whose records arrive before they happen, or a log in which most do."""
-    early = case.log.event > case.log.arrival
-    share, whole = float(early.mean()), case.clocks[case.clocks["clock"] == "early"]
+    """Writers whose records arrive before they happen, or a log in which many do."""
+    is_early = early(case.log)
+    share, whole = float(is_early.mean()), case.clocks[case.clocks["clock"] == "early"]
     by_ms = int(np.quantile(case.log.event - case.log.arrival, 0.5, method="inverted_cdf"))
-    facts: dict[str, Value] = {"early share": share, "early by": by_ms}
-    if share > _MOST or whole["rows"].sum() > _MOST * case.trace.rows:
-        whose = whole["writer"] if len(whole) else owners(case.trace, early)
-        facts |= {"records": int(early.sum()), "writer": tuple(sorted(whose))}
-        yield finding(FindingKind.EARLY, facts, doubt=True)
-    elif len(whole):
+    facts: dict[str, Value] = {"early by": by_ms}
+    if len(whole) and share <= _MOST and whole["rows"].sum() <= _MOST * case.trace.rows:
         chosen = case.of_writers(whole["writer"].tolist())
-        facts["clock off"] = _offs(whole)
+        facts |= {"early share": float((is_early & chosen).mean()), "clock off": _offs(whole)}
         yield case.finding(
             FindingKind.EARLY, chosen, facts, leave_out=True, **({"doubt": True} if share > _EARLY else {})
         )
-    elif (early & ~wrong_times(case.trace).either).mean() > _EARLY:
-        facts |= {"records": int(early.sum()), "writer": tuple(sorted(owners(case.trace, early)))}
+    elif len(whole) or (is_early & ~wrong_times(case.trace).either).mean() > _EARLY:
+        facts |= {"early share": share, "records": int(is_early.sum())}
+        facts["writer"] = tuple(sorted(owners(case.trace, is_early)))
         yield finding(FindingKind.EARLY, facts, doubt=True)
 
 
@@ -278,7 +267,7 @@ def _local(case: _Case) -> Iterator[Finding]:
     near_ms = min(max(spread_ms, SECOND_MS), _SPREAD_MOST_MS)
     is_zone = HOUR_MS <= quarters_ms <= _FARTHEST_MS and spread_ms <= _SPREAD_MOST_MS
     if is_zone and abs(least_ms - quarters_ms) <= near_ms:
-        facts: dict[str, Value] = {"records": case.trace.rows, "least delay": least_ms, "quarters": quarters_ms}
+        facts: dict[str, Value] = {"records": case.trace.rows, "quarters": quarters_ms}
         yield finding(FindingKind.LOCAL_TIMES, facts, doubt=True)
 
 
@@ -293,13 +282,12 @@ def _silent(case: _Case) -> Iterator[Finding]:
 
 
 def _silence_facts(of_each: Sequence[Sequence[tuple[int, int]]]) -> dict[str, Value]:
-    """The longest silence of each writer, and how many it has."""
+    """The longest silence of each writer."""
     longest = [max(silences, key=lambda silence: silence[1] - silence[0]) for silences in of_each]
     return {
         "silent for": tuple(end - begin for begin, end in longest),
         "from": tuple(begin for begin, _ in longest),
         "to": tuple(end for _, end in longest),
-        "silences": tuple(map(len, of_each)),
     }
 
 
@@ -312,20 +300,11 @@ def _ties(case: _Case) -> Iterator[Finding]:
     orders = (np.lexsort((log.event, log.arrival)), np.lexsort((-log.event, log.arrival)))
     least_ms, most_ms = (_bound_ms(case, log.event[order]) for order in orders)
     # Of a clock that ticks by the week, one tick is not a difference.
-    if most_ms - least_ms <= max(_MATTERS * least_ms, _tick_ms(log.event)):
+    if most_ms - least_ms <= max(_MATTERS * least_ms, tick_ms(log.event)):
         return
     tied = np.append(together, False) | np.append(False, together)
     facts: dict[str, Value] = {"records": int(tied.sum()), "bound": case.bound_ms}
     yield finding(FindingKind.TIES, facts | {"least bound": least_ms, "largest bound": most_ms}, doubt=True)
-
-
-def _tick_ms(event: Any) -> int:
-    """The largest of the usual units of clocks in which nearly all event times are whole numbers."""
-    for tick_ms in _TICKS:
-        _, counts = np.unique(event % tick_ms, return_counts=True)
-        if counts.max() >= _ALIKE * len(event):
-            return tick_ms
-    return 1
 
 
 def _bound_ms(case: _Case, event: Any) -> int:

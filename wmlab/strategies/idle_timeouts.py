@@ -31,8 +31,7 @@ from wmlab.core.facts import FactAnswer, Facts, Value
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.strategies.model.percentiles import within
-from wmlab.strategies.model.strategy import END, Strategy
-from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.model.strategy import END
 from wmlab.strategies.replay import as_trace, before, difference, group
 from wmlab.strategies.vocabulary import IDLE_HEADLINES, IDLE_LABELS
 
@@ -161,13 +160,12 @@ class Idleness(FactAnswer):
         """From which length on a timeout costs little, and nothing."""
         late = {name: each.late_anyway for name, each in self.inputs.items()}
         most = max(late, key=lambda name: late[name], default="")
-        facts: dict[str, Value] = {"log": self.name, "records": self.rows, "inputs": len(self.inputs) or None}
+        facts: dict[str, Value] = {"log": self.name, "records": self.rows}
         facts |= {"bound": self.bound_ms, "late anyway": self.late_anyway}
         facts["most late anyway"] = most if len(late) > 1 and 2 * late[most] > self.late_anyway else None
         if len(self.silences_ms):
             none_ms = self.timeout_ms(0)
-            facts |= {"longest silence": int(self.silences_ms[-1]), "timeout for 0.1%": self.timeout_ms(_FEW)}
-            facts |= {"timeout for none": none_ms, "false idles": self.false_idles(none_ms)}
+            facts |= {"timeout for 0.1%": self.timeout_ms(_FEW), "timeout for none": none_ms}
             facts["longest hold"] = self.longest_hold_ms(none_ms)
         return Facts(IDLE_LABELS, facts)
 
@@ -238,13 +236,6 @@ def idleness(
     whole = part(trace.name, np.ones(len(event), bool), declared)
     inputs = {name: part(name, groups == n, [n] if n in declared else []) for n, name in enumerate(names)}
     return replace(whole, inputs=inputs)
-
-
-def idleness_of(strategy: Strategy[Any], trace: Trace) -> Idleness | None:
-    """The idleness of a log with the bound of a strategy; None if it is not the least over writers with a timeout."""
-    if not isinstance(strategy, PerWriterMinimum) or strategy.idle_ms is None:
-        return None
-    return idleness(trace, strategy.bound)
 
 
 def late_below(

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pandas as pd
+import pyarrow as pa
 
 from wmlab.core.answers import Cell, TableAnswer, terminal_width, text_table
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import TraceError
 from wmlab.core.facts import FactAnswer, Facts, Value, folded_facts
+from wmlab.core.log_columns import parts_of
+from wmlab.core.log_files import Frame, files_of, is_frame, is_spark, open_file
 from wmlab.core.traces import Trace, load, shipped_file
 from wmlab.core.words import (
     counted,
@@ -104,21 +107,14 @@ class Profile(FactAnswer, TableAnswer[Any]):
     @property
     def facts(self) -> Facts:  # type: ignore[override]
         """What the log has, and what is wrong with it."""
-        log, (first, last) = self.log, self.log.span_ms
         facts: dict[str, Value] = {
-            "log": log.name,
-            "records": log.rows,
-            "bad rows": log.refused.num_rows,
-            "writers": len(self.writers),
-            "first arrival": first,
-            "last arrival": last,
-            "out of order": int(self.writers["out_of_order"].sum()) / log.rows,
+            "log": self.log.name,
+            "records": self.log.rows,
+            "out of order": int(self.writers["out_of_order"].sum()) / self.log.rows,
             "findings": tuple(dict.fromkeys(finding.kind.value for finding in self.findings)),
             "copies are known": self.knows_copies,
-            "bound": self.bound_ms,
-            "ahead limit": self.ahead_ms,
         }
-        return Facts(PROFILE_LABELS, facts, clock_ms=last)
+        return Facts(PROFILE_LABELS, facts)
 
     @property
     def templates(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -243,9 +239,9 @@ def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **c
     out and listed, unless `bad_rows="refuse"`. The bounds are those for `late_share`.
 
     A copy repeats an earlier record with the same `id`, a column that names each record. Without one, a copy equals the
-    earlier record in all columns except the arrival; this needs a CSV file or a data frame of pandas or PyArrow. For
-    other logs, the key counts if it is an id. Raises `TraceError` as `load` does, and for arguments with a `Trace`;
-    `ModelError` for an invalid share.
+    earlier record in all columns except the arrival. For a trace, for Spark and for paths through arrays, the key
+    counts if it is an id. Raises `TraceError` as `load` does, and for arguments with a `Trace`; `ModelError` for an
+    invalid share.
     """
     require_argument("late_share", late_share, ShareBetween)
     if isinstance(source, Trace) and (columns or id):
@@ -260,33 +256,35 @@ def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **c
     return Profile(trace, findings_of(trace, late_share, None, ids), ids, late_share)
 
 
-_CONTENT: Final = "all columns but the arrival"
+_CONTENT: Final = "all other columns"
 
 
 def _ids(source: Any, name: str | None, arguments: Mapping[str, Any], rows: int) -> Any:
     """The id of each record, in order of arrival; None where only the key can say."""
     if name is None:
-        frame = _frame(source, arguments.get("columns"))
-        arrival = arguments.get("delay") or arguments.get("arrival", "arrival_ms")
-        arrivals = [arrival] if isinstance(arrival, str) else list(arrival)
+        table = _all_columns(source, arguments)
+        event, arrival = arguments.get("event_time", "event_time"), arguments.get("arrival", "arrival_ms")
+        times = {*parts_of(event), *parts_of(arguments.get("delay") or arrival)}
         # A row that stands for several records makes no copies.
-        if frame is None or arguments.get("count") or not set(arrivals) <= set(frame):
+        if table is None or arguments.get("count") or not times < set(table.column_names):
             return None
-        content = pd.util.hash_pandas_object(frame.drop(columns=arrivals).astype(str), index=False)
-        source, name = frame.assign(**{_CONTENT: content.astype(str)}), _CONTENT
+        content = pd.util.hash_pandas_object(table.drop_columns(list(times)).to_pandas().astype(str), index=False)
+        source, name = table.append_column(_CONTENT, pa.array(content.astype(str))), _CONTENT
     keys = load(source, **{**arguments, "key": name}).table["key"]
     # Rows without an id would be bad rows of their own.
     return keys.to_numpy(zero_copy_only=False) if len(keys) == rows else None
 
 
-def _frame(source: Any, names: Any) -> pd.DataFrame | None:
-    """The rows of a source with all their columns, if that is a CSV file or a data frame in memory."""
-    if isinstance(source, pd.DataFrame):
-        return source
-    if hasattr(source, "to_pandas") and not hasattr(source, "sparkSession"):
-        frame = source.to_pandas()
-        return frame if isinstance(frame, pd.DataFrame) else None
-    source = shipped_file(source) or source
-    if isinstance(source, str | Path) and str(source).endswith((".csv", ".csv.gz")):
-        return pd.read_csv(source, dtype=str, keep_default_na=False, on_bad_lines="skip", names=names)
-    return None
+def _all_columns(source: Any, arguments: Mapping[str, Any]) -> pa.Table | None:
+    """The rows of a source with all their columns; None where they may have another order, or several a document."""
+    if is_spark(source):
+        return None
+    if is_frame(source):
+        frame = Frame(source, _CONTENT)
+        return frame.table(frame.names)
+    form, encoding = arguments.get("form"), arguments.get("encoding", "utf-8")
+    path = shipped_file(source) or Path(source)
+    parts = [open_file(file, form, encoding, arguments.get("columns")) for file in files_of(path)]
+    if any("[" in name for part in parts for name in part.names):
+        return None
+    return pa.concat_tables([part.rows(part.names).table for part in parts], promote_options="permissive")

@@ -60,13 +60,21 @@ class Setting:
 
 
 _UNITS: Final = {
-    "d": ("{0} * 86400000", "timestamp_seconds({0} * 86400{1})", 1),
-    "s": ("{0} * 1000", "timestamp_seconds({0}{1})", 1),
+    "d": ("ROUND(CAST({0} AS DOUBLE) * 86400000)", "timestamp_seconds(CAST({0} AS DOUBLE) * 86400{1})", 1),
+    "s": ("ROUND(CAST({0} AS DOUBLE) * 1000)", "timestamp_seconds(CAST({0} AS DOUBLE){1})", 1),
     "ms": ("{0}", "timestamp_millis(CAST({0}{1} AS BIGINT))", 1_000),
-    "us": ("{0} / 1000", "timestamp_micros(CAST({0}{1} AS BIGINT))", 1_000_000),
-    "ns": ("{0} / 1000000", "timestamp_micros(CAST({0} / 1000{1} AS BIGINT))", 1_000_000),
+    "us": ("CAST({0} AS BIGINT) / 1000", "timestamp_micros(CAST({0}{1} AS BIGINT))", 1_000_000),
+    "ns": ("CAST({0} AS BIGINT) / 1000000", "timestamp_micros(CAST({0} / 1000{1} AS BIGINT))", 1_000_000),
 }
-"""How numbers of a unit become ms in Flink, and a timestamp in Spark; and what Spark adds to them for a second."""
+"""How numbers of a unit, or texts of them, become ms in Flink, and a timestamp in Spark; and what Spark adds to them
+for a second."""
+_IN_UTC: Final = "write the event times in UTC, as yyyy-MM-dd HH:mm:ss.SSS, to a column first"
+_HINDRANCES: Final = {
+    "columns": "the event time is in two columns",
+    "several": "the event times have several formats",
+    "other": "no pattern is known here for such texts",
+}
+"""Why no line reads event times of some forms."""
 _LOCAL_FORMAT: Final = "yyyy-MM-dd HH:mm:ss.SSS"
 """How Flink writes a local time, to read it in its zone."""
 _PATTERNS: Final = {
@@ -101,11 +109,12 @@ class EventTimeColumn:
         return f"{re.split(r'[.]', self.name)[-1].replace('[]', '')}_timestamp"
 
     @property
-    def is_readable(self) -> bool:
-        """Whether engines have a pattern for it: not for a mail's date, several formats, or a zone by its name."""
-        if self.form in ("other", "several"):
-            return False
-        return self._is_plain or not set(re.findall(r"%.", self.form)) - _PATTERNS.keys()
+    def hindrance(self) -> str:
+        """Why no line reads it, in words; empty where one does."""
+        if self.form in _HINDRANCES:
+            return f"{_HINDRANCES[self.form]}; {_IN_UTC}"
+        is_known = self._is_plain or not set(re.findall(r"%.", self.form)) - _PATTERNS.keys()
+        return "" if is_known else f"{_HINDRANCES['other']}; {_IN_UTC}"
 
     @property
     def has_offset(self) -> bool:
@@ -114,7 +123,7 @@ class EventTimeColumn:
 
     @property
     def _is_plain(self) -> bool:
-        return self.form in ("text", "offset", "timestamp") or self.form in _UNITS
+        return self.form in ("text", "minutes", "offset", "timestamp") or self.form in _UNITS
 
     def in_flink(self) -> str:
         """The computed column in Flink SQL; empty for numbers of a local time, which it has no function for."""
@@ -127,7 +136,9 @@ class EventTimeColumn:
         elif self.form == "timestamp":
             moment = name
         else:
-            moment = f"TO_TIMESTAMP({name}, '{self._pattern()}')"
+            # Flink reads just as many digits as there are letters, but skips what is in brackets.
+            fraction = "".join(f"[{'S' * digits}]" for digits in range(6, 0, -1))
+            moment = f"TO_TIMESTAMP({self._as_text(name)}, '{self._pattern().replace('SSSSSS', fraction)}')"
         if self.zone is None:
             return moment
         text = f"DATE_FORMAT({moment}, '{_LOCAL_FORMAT}')"
@@ -157,17 +168,24 @@ class EventTimeColumn:
         elif self.form == "timestamp":
             moment = name
         else:
-            pattern = "" if self._is_plain else f", '{self._pattern()}'"
-            moment = f"to_timestamp({name}{pattern})"
+            arguments = name if self._is_plain else f"{self._as_text(name)}, '{self._pattern()}'"
+            moment = f"to_timestamp({arguments})"
         return moment if self.zone is None else f"to_utc_timestamp({moment}, '{self.zone}')"
 
+    def _as_text(self, name: str) -> str:
+        """A column of a format as a text: of digits alone it may be a number."""
+        return f"CAST({name} AS STRING)" if re.fullmatch(r"(%[YmdHMSjy])+", self.form) else name
+
     def _pattern(self) -> str:
-        """The format as Java writes it; its other letters in quotes."""
+        """The format as Java writes it, in a text of SQL; letters and brackets that stand for themselves in quotes."""
         parts = re.findall(r"%.|[^%]+", self.form)
-        words = [
-            _PATTERNS.get(part) or re.sub(r"[A-Za-z]+", lambda letters: f"''{letters[0]}''", part) for part in parts
-        ]
+        words = [_PATTERNS.get(part) or re.sub(r"[A-Za-z\[\]{}#]+|'", _in_quotes, part) for part in parts]
         return "".join(words)
+
+
+def _in_quotes(letters: re.Match[str]) -> str:
+    """What a pattern of Java has for some characters that stand for themselves."""
+    return "''''" if letters[0] == "'" else f"''{letters[0]}''"
 
 
 def _plus(count: int) -> str:
@@ -254,14 +272,17 @@ def _sql(bound_ms: int, event_time: EventTimeColumn, note: str = "", before: str
         return _cannot("a watermark is of a column of the table; write the elements of the array to a table first")
     if event_time.computed and not event_time.in_flink():
         return _cannot("it has no function for numbers that count local time; write them to a table in UTC first")
-    if not event_time.is_readable or event_time.has_offset:
-        return _cannot(f"it reads no offset of a text, no zone and no date of a mail; {_IN_UTC}")
+    if event_time.hindrance:
+        return _cannot(event_time.hindrance)
+    if event_time.has_offset:
+        return _cannot(f"it reads no offset of a text; {_IN_UTC}")
+    if event_time.form == "minutes":
+        return _cannot(f"it reads no time of day without seconds; {_IN_UTC}")
     name = _sql_name(event_time.computed or event_time.name)
     column = f"{name} AS {event_time.in_flink()},\n" if event_time.computed else ""
     return Setting(f"{before}{column}WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}", note)
 
 
-_IN_UTC: Final = "write the event times in UTC, as yyyy-MM-dd HH:mm:ss.SSS, to a column first"
 _PLAIN: Final = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+")
 """Names that SQL reads as they are: with an underscore inside, none is a word of its own."""
 
@@ -280,8 +301,8 @@ _RESERVED: Final = frozenset({"current_date", "current_time", "current_timestamp
 def _spark(bound_ms: int, event_time: EventTimeColumn) -> Setting:
     of_windows, of_others = (f"{delay_of_bound(bound_ms, name)} milliseconds" for name in ("window", "dropDuplicates"))
     others = f"for windows; {of_others} for dropDuplicates, joins by times, state and groupBy of the time itself"
-    if not event_time.is_readable:
-        return _cannot(f"it has no pattern that reads these texts; {_IN_UTC}")
+    if event_time.hindrance:
+        return _cannot(event_time.hindrance)
     name = _spark_name(event_time.computed or event_time.name)
     column = "".join(f".selectExpr({_quoted(f'*, {one}'.split(', ', 1))})" for one in event_time.exploded())
     if event_time.computed:

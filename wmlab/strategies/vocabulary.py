@@ -60,7 +60,7 @@ REMEDIES: Final[Mapping[FindingKind, str]] = {
     FindingKind.BAD_ROWS: "The trace lists them as .refused, each with its row, value and reason.",
     FindingKind.UNIT: "{repair}",
     FindingKind.WRONG_TIMES: "Leave them out: no engine can tell them from real times, and they move every watermark.",
-    FindingKind.EARLY: "Correct the clocks: lags say nothing while records arrive before they happen.",
+    FindingKind.EARLY: "Name the zone of these times, or correct the clocks: lags say nothing until then.",
     FindingKind.BEHIND: "Name the zone of these times, or correct the clocks.",
     FindingKind.COPIES: "Leave them out if the source sends again what was not acknowledged.",
     FindingKind.LOCAL_TIMES: 'If they are, name their zone: timezone={{"event_time": ...}}.',
@@ -91,15 +91,13 @@ FINDING_LABELS: Final[Vocabulary] = vocabulary(
     ("older", Kind.COUNT, "how many are older than the log is long"),
     ("oldest", Kind.MOMENT, "the oldest of them"),
     ("worst row", Kind.COUNT, "the one that is farthest off, by its number in order of arrival"),
-    ("early share", Kind.SHARE, "the share of all records that arrive before they happen"),
+    ("early share", Kind.SHARE, "the share of all records that are theirs and arrive before they happen"),
     ("early by", Kind.LENGTH, "event time less arrival, in the median of the log"),
     ("clock off", Kind.LENGTH, "by how much the clock of each writer is ahead of the others; below 0 behind"),
-    ("least delay", Kind.LENGTH, "only 1% of the records have a smaller delay"),
     ("quarters", Kind.LENGTH, "the whole number of quarter hours that is nearest to it"),
     ("silent for", Kind.LENGTH, "the longest silence, of each writer"),
     ("from", Kind.MOMENT, "when it began"),
     ("to", Kind.MOMENT, "when it ended; the last arrival where it did not"),
-    ("silences", Kind.COUNT, "how many such silences there are, of each writer"),
     ("least bound", Kind.BOUND, "the constant bound if the oldest records of one arrival come first"),
     ("largest bound", Kind.BOUND, "the constant bound if they come last"),
     ("bound", Kind.BOUND, "the constant bound for the share that was asked for"),
@@ -114,7 +112,6 @@ FINDING_LABELS: Final[Vocabulary] = vocabulary(
     ("largest lag", Kind.LENGTH, "its upper end"),
     ("lag", Kind.LENGTH, "the median lag; of a tail with the bound, on the whole log"),
     ("lag without", Kind.LENGTH, "the median lag with the smaller bound, on the whole log"),
-    ("share", Kind.SMALL_SHARE, "the share missed with the bound, on the whole log"),
     ("larger share", Kind.SMALL_SHARE, "the share missed with the smaller bound, on the whole log"),
 )
 """The labels of findings."""
@@ -122,15 +119,9 @@ FINDING_LABELS: Final[Vocabulary] = vocabulary(
 PROFILE_LABELS: Final[Vocabulary] = vocabulary(
     ("log", Kind.NAME, "the name of the log"),
     ("records", Kind.COUNT, "its good records"),
-    ("bad rows", Kind.COUNT, "the rows that were left out"),
-    ("writers", Kind.COUNT, "how many writers it has"),
-    ("first arrival", Kind.MOMENT, "the arrival of its first record"),
-    ("last arrival", Kind.MOMENT, "that of its last one"),
     ("out of order", Kind.SHARE, "the share of records older than one that arrived before: late at bound 0"),
     ("findings", Kind.WORD, "what is wrong with it"),
     ("copies are known", Kind.FLAG, "whether copies can be told: by all columns of the source, an id, or a key"),
-    ("bound", Kind.BOUND, "the constant bound for the share that was asked for"),
-    ("ahead limit", Kind.LENGTH, "how far ahead of its arrival a record may be"),
 )
 PROFILE_HEADLINE: Final = "The log {log} has {records} records, of which {out of order} are out of order."
 PROFILE_NEXT: Final = ("Found in it: {findings}.", "Nothing in it is seen to be dirty.")
@@ -153,14 +144,11 @@ CURVE_HEADLINE: Final = (
 IDLE_LABELS: Final[Vocabulary] = vocabulary(
     ("log", Kind.NAME, "the name of the log"),
     ("records", Kind.COUNT, "its records"),
-    ("inputs", Kind.COUNT, "how many writers or keys it has, which may turn idle"),
     ("bound", Kind.BOUND, "the bound on the disorder of each of them"),
-    ("longest silence", Kind.LENGTH, "the longest time between two records of one of them"),
     ("late anyway", Kind.COUNT, "records that are late without a timeout"),
     ("most late anyway", Kind.NAME, "whose most of these are"),
     ("timeout for 0.1%", Kind.BOUND, "the least timeout that makes at most 0.1% of the records late"),
     ("timeout for none", Kind.BOUND, "the least timeout that makes none late"),
-    ("false idles", Kind.COUNT, "how often somebody is idle for that last timeout, and comes back"),
     ("longest hold", Kind.LENGTH, "for how long a silent one holds the watermark with it, at most"),
 )
 IDLE_HEADLINES: Final = (
@@ -204,7 +192,6 @@ ADVICE_LABELS: Final[Vocabulary] = vocabulary(
     ("strategy", Kind.NAME, "what is advised, with the parameters of the first half"),
     ("target", Kind.SMALL_SHARE, "the share that may be missed"),
     ("doubts", Kind.WORD, "the findings that stand against the advice"),
-    ("unseen from", Kind.COUNT, "the first record of the unseen half, in order of arrival"),
     ("missed", Kind.SMALL_SHARE, "the share missed on the unseen half"),
     ("missed at least", Kind.SMALL_SHARE, "the lower end of its interval, at 95%"),
     ("missed at most", Kind.SMALL_SHARE, "the upper end"),
@@ -212,16 +199,6 @@ ADVICE_LABELS: Final[Vocabulary] = vocabulary(
     ("lag", Kind.LENGTH, "the median lag on the unseen half"),
     ("least lag", Kind.LENGTH, "the lower end of its interval, at 95%"),
     ("largest lag", Kind.LENGTH, "the upper end"),
-    ("missed on the whole log", Kind.SMALL_SHARE, "the share missed on the whole log"),
-    ("lag on the whole log", Kind.LENGTH, "the median lag on the whole log"),
-    ("constant bound", Kind.BOUND, "the constant bound of the first half"),
-    ("it misses", Kind.SMALL_SHARE, "the share that this bound misses on the unseen half"),
-    ("its lag", Kind.LENGTH, "its median lag there"),
-    ("bound of the whole log", Kind.BOUND, "the constant bound that the complete log needs"),
-    ("kept by", Kind.BOUND, "the least constant bound that keeps the target on the unseen half"),
-    ("by key", Kind.NAME, "a watermark for each key, whose lag is that of the key that has just sent"),
-    ("by key misses", Kind.SMALL_SHARE, "the share that it misses on the unseen half"),
-    ("by key lag", Kind.LENGTH, "its median lag there"),
 )
 ADVICE_HEADLINES: Final = (
     "The log {log} does not support a watermark for {target} ({doubts}); the best guess is {strategy}.",
@@ -243,9 +220,7 @@ CHART_LABELS: Final[Vocabulary] = vocabulary(
     ("copy", Kind.COUNT, "other records that repeat an earlier one"),
     ("copy of", Kind.NAME, "whose they are"),
     ("apart", Kind.LENGTH, "how far the two bounds are apart, in the median"),
-    ("apart at most", Kind.LENGTH, "how far they are at most"),
     ("perfect between", Kind.SHARE, "at how many of the instants the perfect watermark lies between them"),
-    ("late for the lower", Kind.SMALL_SHARE, "the share of records that are late for the lower bound"),
 )
 """The labels of charts that have no other answer above them."""
 WRITERS_HEADLINES: Final = (

@@ -273,15 +273,12 @@ class WindowOutcome(NamedTuple):
 
     lost: int
     too_early: int
-    partly_lost: int
     updates: int
     windows: int
     unclosed: int
     complete_mean: float
     complete_least: float
-    complete_share: float
     open_max: int
-    open_mean: float
     result_p50_ms: int | None
     result_max_ms: int | None
 
@@ -300,12 +297,11 @@ def window_outcome(
     in_first, taken = (x < ends) & ~early[of.record], x < _later(ends, late_ms)
     if of.windows.gap_ms:
         run = _run_sessions(log, path.met, of.windows, of.of_record)
-        lost, partly, updates, complete = run.lost, run.lost, run.updates, run.first_results / of.sizes
+        lost, updates, complete = run.lost, run.updates, run.first_results / of.sizes
         in_first &= ~lost
     else:
-        lost, partly = np.ones(rows, bool), np.zeros(rows, bool)
+        lost = np.ones(rows, bool)
         lost[of.record[taken]] = False
-        partly[of.record[~taken]] = True
         updates = int((taken & ~in_first).sum())
         complete = np.bincount(of.of_record[in_first], minlength=count) / of.sizes
     # A window is open from its first record that counts until the first instant at which X reaches its end.
@@ -325,15 +321,12 @@ def window_outcome(
     return WindowOutcome(
         lost=int(lost.sum()),
         too_early=int(early.sum()),
-        partly_lost=int(partly.sum()),
         updates=updates,
         windows=count,
         unclosed=int((~is_closed).sum()),
         complete_mean=float(complete.mean()),
         complete_least=float(complete.min()),
-        complete_share=float((complete == 1).mean()),
         open_max=int(open_now.max()),
-        open_mean=float(open_now.mean()),
         result_p50_ms=int(delays[(len(delays) - 1) // 2]) if len(delays) else None,
         result_max_ms=int(delays[-1]) if len(delays) else None,
     )

@@ -288,9 +288,7 @@ def uncertainty(trace: Trace, strategy: PravegaWatermark | None = None, *, title
         CHART_LABELS,
         {
             "apart": median_low(widths),
-            "apart at most": max(widths),
             "perfect between": sum(inside) / max(1, len(inside)),
-            "late for the lower": len(late.rows) / trace.rows,
         },
     )
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}

@@ -13,7 +13,7 @@ from wmlab.core.facts import Facts, Value
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, joined, moment, rounded
 from wmlab.strategies.charts.arrivals import Arrivals
-from wmlab.strategies.clocks import copies, each_writer, writer_clocks, wrong_times
+from wmlab.strategies.clocks import copies, each_writer, early, writer_clocks, wrong_times
 from wmlab.strategies.findings import owners
 from wmlab.strategies.replay import Log, as_trace, group
 from wmlab.strategies.vocabulary import CHART_LABELS, WRITERS_HEADLINES
@@ -45,7 +45,7 @@ def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> C
     drawn = clocks[:_MOST]
     time = Arrivals.of(rows)
     lane_of = {clock.writer: lane for lane, clock in enumerate(drawn)}
-    flags = [wrong.either, (rows.event > rows.arrival) & ~wrong.either]
+    flags = [wrong.either, early(rows) & ~wrong.either]
     flags.append(copies(rows, ids) & ~flags[0] & ~flags[1])
     marked = [_marks(trace, rows, time, lane_of, bad, look) for bad, look in zip(flags, _LOOKS, strict=True)]
     end_ms = trace.span_ms[1]
