@@ -1,0 +1,57 @@
+"""The table of verdicts: which line decides where facts of two lines hold."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Final
+
+import pytest
+
+from wmlab.engines.facts import WORDS, Fact
+from wmlab.engines.verdicts import SEVERITY, VERDICTS, verdict_of
+
+HIDDEN: Final = {
+    # Nobody waits for a watermark, so that nobody is harmed by where it is.
+    "needs none": {
+        *("stands", "no split left", "newer rows", "no times", "none newer", "batch is due", "all silent"),
+        *("far", "grows", "queue grows", "distance grows"),
+    },
+    # Two polls have no change that is one.
+    "short log": {"far", "grows", "queue grows", "distance grows"},
+}
+"""Which facts of a fault are hidden by a fact of no fault, or of which nothing can be told, and why."""
+PLACES: Final = [(number, verdict, name) for number, (verdict, names) in enumerate(VERDICTS) for name in names]
+
+
+def table_of(*names: str) -> dict[str, Fact]:
+    return {name: Fact(name, name in names) for name in WORDS}
+
+
+def test_each_fact_stands_in_one_line() -> None:
+    names = [name for _, _, name in PLACES]
+    assert len(set(names)) == len(names)
+    assert set(names) <= WORDS.keys()
+    assert {verdict for _, verdict, _ in PLACES} == set(SEVERITY)
+
+
+def test_of_every_two_facts_that_hold_the_one_of_the_line_above_decides() -> None:
+    for (above, verdict, first), (below, _, second) in combinations(PLACES, 2):
+        expected = (first, second) if above == below else (first,)
+        assert verdict_of(table_of(first, second)) == (verdict, expected)
+
+
+def test_no_fault_is_hidden_by_a_line_that_is_none_unless_it_is_stated() -> None:
+    hidden: dict[str, set[str]] = {}
+    for (above, verdict, first), (below, other, second) in combinations(PLACES, 2):
+        if above < below and verdict in ("no fault", "cannot tell") and other in ("held", "rows lost", "not running"):
+            hidden.setdefault(first, set()).add(second)
+    assert hidden == HIDDEN
+
+
+@pytest.mark.parametrize("fault", ["restarts on", "pending", "late", "failed"])
+def test_where_nobody_waits_for_a_watermark_a_fault_of_the_job_itself_is_one(fault: str) -> None:
+    assert verdict_of(table_of("needs none", fault))[0] != "no fault"
+
+
+def test_without_a_fact_that_holds_nothing_is_told() -> None:
+    assert verdict_of(table_of()) == ("cannot tell", ())
