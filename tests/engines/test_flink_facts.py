@@ -401,6 +401,9 @@ def in_plan(text: str, *, rows: int = 10, stands: bool = True, comes: bool = Fal
         ("[3]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=false, leftLowerBound=-1])", True),
         ("[3]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=true, leftLowerBound=-1])", False),
         ("Window(TumblingEventTimeWindows(5000), EventTimeTrigger, Count, Emit)", False),
+        ("Window(TumblingProcessingTimeWindows(5000), ProcessingTimeTrigger, Count, Emit)<br/>+- sink: Writer", True),
+        ("[3]:Sink(table=[default_catalog.default_database.out], fields=[id])", True),
+        ("[3]:StreamRecordTimestampInserter(rowtime field: 2)<br/>+- sink[4]: Writer", True),
     ],
 )
 def test_the_plan_says_whether_an_operator_waits_for_the_watermark(operator: str, needs_none: bool) -> None:

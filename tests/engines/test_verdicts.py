@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -20,6 +21,7 @@ HIDDEN: Final = {
     "short log": {"far", "grows", "queue grows", "distance grows"},
 }
 """Which facts of a fault are hidden by a fact of no fault, or of which nothing can be told, and why."""
+GUIDE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "explain_a_running_job.md"
 PLACES: Final = [(number, verdict, name) for number, (verdict, names) in enumerate(VERDICTS) for name in names]
 
 
@@ -32,6 +34,12 @@ def test_each_fact_stands_in_one_line() -> None:
     assert len(set(names)) == len(names)
     assert set(names) <= WORDS.keys()
     assert {verdict for _, verdict, _ in PLACES} == set(SEVERITY)
+
+
+def test_the_lines_are_those_of_the_guide() -> None:
+    text = GUIDE.read_text()
+    rows = text.partition("| verdict | a fact that holds |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert [row.split("|")[1].strip() for row in rows] == [verdict for verdict, _ in VERDICTS]
 
 
 def test_of_every_two_facts_that_hold_the_one_of_the_line_above_decides() -> None:

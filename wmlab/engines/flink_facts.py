@@ -47,11 +47,12 @@ _LOCAL_TIME: Final = re.compile(r"LOCALTIMESTAMP\(\) AS (\w+)(?=.*rowtime=\[\1\]
 _IS_DECLARED: Final = re.compile(r"WatermarkAssigner\(|watermark=\[")
 _OF_SQL: Final = re.compile(r"\[\d+\]:\w+\(")
 _AT_ONCE: Final = re.compile(
-    r"[ +:-]*(Source: .*|\w+\[\d+\]: Writer|"
+    r"[ +:-]*(Source: .*|.*: Writer|Window\(\w+ProcessingTime\w+\(.*\), ProcessingTimeTrigger, .*|"
     r"\[\d+\]:(TableSourceScan|WatermarkAssigner|Calc|Union|Expand|Correlate|Limit|LookupJoin|Join|Rank|"
-    r"DropUpdateBefore|ChangelogNormalize|((Local|Global)?Group)Aggregate)\(.*)?"
+    r"DropUpdateBefore|ChangelogNormalize|((Local|Global)?Group)Aggregate|"
+    r"Sink|SinkMaterializer|ConstraintEnforcer|StreamRecordTimestampInserter)\(.*)?"
 )
-"""Operators that give their rows at once, whatever the watermark is, with those of processing time."""
+"""Operators that give their rows at once, or by the clock, whatever the watermark is."""
 _OF_CLOCK: Final = r"\[PROCTIME\]|isRowTime=false"
 _WAITS: Final = re.compile(r"\[\d+\]:\w+\(|EventTimeTrigger")
 """Of the other operators those that wait for it: a function of the job's own may wait, or may not."""
@@ -109,14 +110,11 @@ def _(view: View) -> Holds:
     """It has started again more than once, and lately, or the watermark that it had has not moved since."""
     job, falls = view.job, {at_ms for at_ms, *_ in _falls(view)}
     begun = {at for (_, before), (at, after) in pairwise(job.states) if after == "RESTARTING" != before}
-    if not falls | begun:
-        return False
-    first_ms, last_ms = min(falls | begun), max(falls | begun)
-    has_mark = bool(falls) and any(time_of(mark) is not None for _, mark in job.watermarks)
-    if has_mark and need(job.stands_since_ms) <= max(falls):
-        return True
+    starts = sorted(falls | begun)
+    has_mark = any(time_of(mark) is not None for _, mark in job.watermarks)
+    stands = bool(falls) and has_mark and need(job.stands_since_ms) <= max(falls)
     is_loop = len(begun) > 1 or (bool(falls) and max(falls) - min(falls) > CHANGES_MS)
-    return is_loop and job.at_ms - last_ms <= max(_WELL_MS, 2 * (last_ms - first_ms))
+    return stands or (is_loop and job.at_ms - starts[-1] <= max(_WELL_MS, 2 * (starts[-1] - starts[0])))
 
 
 @fact("needs none")
@@ -127,18 +125,21 @@ def _(view: View) -> Holds:
     rows come, though the watermark stands.
     """
     job = view.job
-    rows = sum(each.last.written or 0 for each in job.observed)
-    is_planned = bool(_PROCESSING_TIME.search(job.plan)) and not _EVENT_TIME.search(job.plan)
-    if not (rows or is_planned) or not any(each.last.records for each in job.sources):
-        return False
     behind = job.path[: job.path.index(view.keeper[0].task)] if view.keeper else job.path
-    plans = [need((job.plans or {}).get(task) or None) for task in behind]
-    waiting = [line for plan in plans for line in re.split("<br/>|\n", plan) if not _is_at_once(line, job.plan)]
-    if need(job.reported_ms) == NONE_YET or not waiting:
+    plans = [(job.plans or {}).get(task) for task in behind]
+    waiting = [line for plan in plans for line in re.split("<br/>|\n", plan or "") if not _is_at_once(line, job.plan)]
+    has_mark = need(job.reported_ms) != NONE_YET
+    if has_mark and any(map(_WAITS.search, waiting)):
+        return False
+    rows = sum(need(each.last.written) for each in job.observed)
+    is_planned = bool(_PROCESSING_TIME.search(job.plan)) and not _EVENT_TIME.search(job.plan)
+    if not (rows or is_planned) or not sum(need(each.last.records) for each in job.sources):
+        return False
+    if not has_mark or (all(plans) and not waiting):
         return {"rows": rows}
     since_ms = need(job.stands_since_ms) + BEHIND_MS
-    comes_on = any(each.since(since_ms)[0].written != each.last.written for each in job.observed)
-    if (comes_on or not job.stands) and not any(map(_WAITS.search, waiting)):
+    come = any(each.since(since_ms)[0].written != each.last.written for each in job.observed)
+    if come or not job.stands or not all(plans):
         raise NotReportedError
     return False
 
@@ -147,8 +148,7 @@ def _is_at_once(line: str, plan: str) -> bool:
     """Whether an operator of Flink SQL gives its rows at once, or by processing time."""
     columns = "|".join(re.findall(r"PROCTIME\(\) AS (\w+)", plan))
     of_column = rf"|(?:time_col|orderBy)=\[(?:{columns})\b" if columns else ""
-    is_of_sql = _OF_SQL.search(line) and not _EVENT_TIME.search(line)
-    return bool(_AT_ONCE.fullmatch(line) or (is_of_sql and re.search(_OF_CLOCK + of_column, line)))
+    return bool(_AT_ONCE.fullmatch(line) or re.search(_OF_CLOCK + of_column, line))
 
 
 @fact("near")
@@ -231,12 +231,6 @@ def _path(view: View) -> list[Instance]:
     return [each for task in view.job.path for each in view.job.tasks[task]]
 
 
-@fact("late task busy")
-def _(view: View) -> Holds:
-    task = view.late_task
-    return task is not None and _first_share(view.job.tasks[task], "busy_share", _ALL)
-
-
 @fact("takes none")
 def _(view: View) -> Holds:
     """A subtask has taken no row for long, has not got what its inputs have sent, and waits for nobody behind it."""
@@ -252,8 +246,8 @@ def _(view: View) -> Holds:
 @fact("holder at work")
 def _(view: View) -> Holds:
     """It does not wait for rows, so that it reads none for another reason."""
-    shares = [max(need(each.last.back_pressured_share), each.last.busy_share or 0.0) for each in view.side]
-    return any(share >= _AT_WORK for share in shares)
+    pressed = any(need(each.last.back_pressured_share) >= _AT_WORK for each in view.side)
+    return pressed or any(need(each.last.busy_share) >= _AT_WORK for each in view.side)
 
 
 _AT_WORK: Final = 0.1
@@ -543,6 +537,9 @@ _COMPARISONS: Final[Mapping[str, Callable[[View], Holds]]] = {
         and "MiniBatchAssigner(" not in view.job.plan
     ),
     "not arrived": lambda view: view.late_task is not None and {"holder": title_of(view.late_task)},
+    "late task busy": lambda view: (
+        view.late_task is not None and _first_share(view.job.tasks[view.late_task], "busy_share", _ALL)
+    ),
     "busy": lambda view: _first_share(_path(view), "busy_share", _ALL),
     "pressed": lambda view: _first_share(_path(view), "back_pressured_share", _MOST),
     "idle": lambda view: _named(each for each in view.origins if not view.job.is_live(each) and not each.last.ended),

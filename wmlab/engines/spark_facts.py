@@ -374,9 +374,13 @@ def _(batches: Batches) -> Holds:
 
 
 def _due(batches: Batches) -> Holds:
-    """The newest rows should move the watermark, and a batch without rows, which would do that, has never come."""
+    """The newest rows should move the watermark, and a batch without rows, which would do that, has never come.
+
+    Where such batches are on, the state of the query needs none.
+    """
     have_all_rows = len(batches.every) >= _ROW_OF_BATCHES and len(batches.every) == len(batches.with_rows)
-    if not have_all_rows or len(batches.job.sources) != 1 or not batches.distances:
+    are_on = batches.job.settings.get(NO_DATA) == "true"
+    if are_on or not have_all_rows or len(batches.job.sources) != 1 or not batches.distances:
         return False
     due_ms = batches.newest_ms - batches.delay_ms
     return due_ms > need(batches.job.reported_ms) and {"holder": NO_DATA, "due": due_ms}
@@ -510,7 +514,13 @@ _COMPARISONS: Final[Mapping[str, Callable[[Batches], Holds]]] = {
     # A progress has the event times of one source.
     "times of one": lambda batches: len(batches.job.sources) > 1,
     "no times declared": _no_times_declared,
-    "near": lambda batches: bool(batches.distances) and not batches.raised and not _ahead(batches),
+    # Rows of long ago may be read as they come, or too late.
+    "near": lambda batches: (
+        bool(batches.distances)
+        and not batches.raised
+        and not _ahead(batches)
+        and batches.last.at_ms - batches.newest_ms < FAR_MS
+    ),
     "needed more": lambda batches: (
         batches.needed_ms > batches.delay_ms and {"delay": batches.delay_ms, "needed": batches.needed_ms}
     ),
