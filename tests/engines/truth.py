@@ -326,7 +326,6 @@ _LAST: Final = {
 _STRANGE: Final = {
     # A map throws each six seconds, and no operator has a watermark.
     "flink7/h01_restart_loop_no_watermarks": _truth("held | not running", "restarts | restarting"),
-    "flink7/h06_broadcast_without_watermarks": _truth("held", "source without watermark", "rules"),
     "flink7/h13_rescaled": _truth("no fault", "no fault | restarts"),
     # All rows since go to a side output, so that none counts as dropped.
     "flink7/h17_future_row_side_output": _truth("held | rows lost", "jump into the future", "orders"),
@@ -347,17 +346,12 @@ _STRANGE: Final = {
     "flink7/q43_first_row_silent": _HEALTHY,
     # Its source hangs in a call from 10 s on.
     "flink7/i14_reader_hangs": _truth("held", "operator does not pass it on | back pressure", "subtask 1 of orders"),
-    "flink7/q63_over_by_clock_silent": _HEALTHY,
     # It sends the watermark ten minutes later, to a sink, which does not wait.
     "flink7/q64_left_join_other_sink": _HEALTHY,
-    "flink7/q66_partition_silent_of_two": _truth("held", _SILENT_PART, "p3", "subtask 1 of other"),
     "spark7/p01_update_without_watermark": _SPARK_FINE,
     "spark7/p01_update_without_watermark_bare": _SPARK_FINE,
     "spark7/p02_complete_without_watermark": _SPARK_FINE,
     "spark7/p07_available_now": _truth("not running", "not running"),
-    "spark7/p12_files_repeated": _truth(
-        "rows lost | held", "delay smaller than the lateness | rows are no newer", "a]"
-    ),
     "spark7/p18_left_join_b_never": _truth("held", "silent source", "/b]"),
     "spark7/r01_update_b_silent": _SPARK_FINE,
     "spark7/r08_times_cut_to_the_day": _truth("held", "rows are no newer", "a]"),
