@@ -297,3 +297,11 @@ def test_without_a_watermark_a_state_that_does_not_grow_need_not_be_freed(
         line["eventTime"] = {}
         line["stateOperators"][0]["numRowsTotal"] = sizes[number > 4]
     assert answer(lines, waits=True).facts.get("needs none") is needs_none
+
+
+def test_of_a_jump_in_the_last_batch_no_row_tells_whether_it_is_one() -> None:
+    lines = [batch(10.0 * n, 10 * n - 1, 10 * n - 21 if n else None) for n in range(4)]
+    lines += [batch(40.0, 40 + 86_400, 19), batch(41.0, None, 30 + 86_400)]
+    last = answer([{**each, "batchId": number} for number, each in enumerate(lines)], waits=True)
+    assert (last.verdict, last.cause, last.certainty) == ("cannot tell", "jump into the future", "candidates")
+    assert [each.name for each in last.because] == ["jumped last"]
