@@ -444,7 +444,7 @@ _ROWS: Final = (
                 ("moves", "near"),
                 (
                     *("late", "keeps all", "not seen since", "may have ended", "next batch due", "times of one"),
-                    *(*_NO_CLOCK, *_BEHIND, "jumped"),
+                    *(*_NO_CLOCK, *_BEHIND, "jumped", "ahead", "whole quarters"),
                 ),
                 proves=True,
             ),
@@ -452,8 +452,16 @@ _ROWS: Final = (
                 _FINE,
                 ("moves", "near", "not due"),
                 (
-                    *("late", "kept for ever", "not seen since", "may have ended", "next batch due", "times of one"),
-                    *(*_NO_CLOCK, *_BEHIND, "jumped"),
+                    *(
+                        "late",
+                        "kept for ever",
+                        "another column",
+                        "not seen since",
+                        "may have ended",
+                        "next batch due",
+                        "times of one",
+                    ),
+                    *(*_NO_CLOCK, *_BEHIND, "jumped", "ahead", "whole quarters"),
                 ),
                 proves=True,
             ),
