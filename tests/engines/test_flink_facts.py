@@ -14,7 +14,7 @@ from wmlab.engines import moments
 from wmlab.engines.answers import advise, explain
 from wmlab.engines.facts import grown
 from wmlab.engines.flink_view import View
-from wmlab.engines.moments import Instance, Job
+from wmlab.engines.moments import Instance, Job, Step
 from wmlab.engines.tables import NONE_YET
 
 OTHER = "Source: other[5] -> WatermarkAssigner[6]"
@@ -378,3 +378,107 @@ def test_a_job_that_was_seen_to_restart_twice_restarts_on(states: str, restarts_
 def test_a_source_that_has_sent_the_last_watermark_and_reads_on_has_not_ended(until: int, has_ended: bool) -> None:
     job = job_of(source(0), source(0, task=OTHER, until=until, ended=True))
     assert explain((job,)).facts["source ended"] is has_ended
+
+
+def in_plan(text: str, *, rows: int = 10, stands: bool = True, comes: bool = False) -> Job:
+    """A job with this last operator, out of which rows have come, and may still come."""
+    job = job_of(source(0), source(1, until=3 if stands else POLLS))
+    written = [replace(at, written=rows + number * comes) for number, at in enumerate(job.observed[0].moments)]
+    plans = {SOURCE: "Source: in<br/>+- [2]:Calc(select=[id, PROCTIME() AS pt])", JOIN: text}
+    return replace(job, tasks=job.tasks | {JOIN: (Instance(JOIN, 0, tuple(written)),)}, plans=plans)
+
+
+@pytest.mark.parametrize(
+    ("operator", "needs_none"),
+    [
+        ("[3]:GroupAggregate(groupBy=[id], select=[id, COUNT(*)])", True),
+        ("[3]:Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME], outputInsertOnly=[true])", True),
+        ("[3]:Deduplicate(keep=[LastRow], key=[id], order=[ROWTIME], outputInsertOnly=[false])", False),
+        ("[3]:OverAggregate(partitionBy=[id], orderBy=[pt ASC], select=[id, COUNT(*) AS w0$o0])", True),
+        ("[3]:OverAggregate(partitionBy=[id], orderBy=[ts ASC], select=[id, COUNT(*) AS w0$o0])", False),
+        ("[3]:WindowAggregate(window=[TUMBLE(time_col=[pt], size=[5 s])], select=[COUNT(*)])", True),
+        ("[3]:WindowAggregate(window=[TUMBLE(time_col=[ts], size=[5 s])], select=[COUNT(*)])", False),
+        ("[3]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=false, leftLowerBound=-1])", True),
+        ("[3]:IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=true, leftLowerBound=-1])", False),
+        ("Window(TumblingEventTimeWindows(5000), EventTimeTrigger, Count, Emit)", False),
+        ("Window(TumblingProcessingTimeWindows(5000), ProcessingTimeTrigger, Count, Emit)<br/>+- sink: Writer", True),
+        ("[3]:Sink(table=[default_catalog.default_database.out], fields=[id])", True),
+        ("[3]:StreamRecordTimestampInserter(rowtime field: 2)<br/>+- sink[4]: Writer", True),
+    ],
+)
+def test_the_plan_says_whether_an_operator_waits_for_the_watermark(operator: str, needs_none: bool) -> None:
+    assert explain((in_plan(operator, comes=True),)).facts["needs none"] is needs_none
+
+
+@pytest.mark.parametrize(
+    ("comes", "stands", "needs_none"), [(False, True, False), (True, True, None), (False, False, None)]
+)
+def test_a_function_of_the_jobs_own_waits_if_no_row_has_come_out_since_the_watermark_stands(
+    comes: bool, stands: bool, needs_none: bool | None
+) -> None:
+    explanation = explain((in_plan("enrich<br/>+- sink: Writer", comes=comes, stands=stands),))
+    assert explanation.facts.get("needs none") is needs_none
+    if stands:
+        assert explanation.certainty == ("sure" if needs_none is False else "candidates")
+        assert (explanation.verdict, explanation.cause) == ("held", "silent subtask or partition")
+
+
+def test_behind_an_operator_that_sends_the_watermark_later_nobody_may_wait() -> None:
+    job = job_of(source(0), source(1))
+    later = tuple(
+        replace(
+            at,
+            written=10,
+            output_watermark_ms=(at.output_watermark_ms or 0) - 600_000,
+            steps=(
+                Step(
+                    operator="later",
+                    got_ms=at.output_watermark_ms,
+                    sent_ms=(at.output_watermark_ms or 0) - 600_000,
+                    records_in=1,
+                    records_out=1,
+                ),
+            ),
+        )
+        for at in source(0).moments
+    )
+    sink, middle = "sink", "[9]:later"
+    tasks = {
+        **job.tasks,
+        middle: (Instance(middle, 0, later),),
+        sink: (Instance(sink, 0, tuple(replace(at, input_watermark_ms=at.output_watermark_ms) for at in later)),),
+    }
+    inputs = {SOURCE: (), middle: (SOURCE,), sink: (middle,)}
+    waiting = {SOURCE: "Source: in", middle: "[9]:IntervalJoin(joinType=[LeftOuterJoin])"}
+    of_sink = replace(job, tasks=tasks, inputs=inputs, observed_task=sink, operator=sink)
+    free = explain((replace(of_sink, plans={**waiting, sink: "sink[10]: Writer"}),))
+    assert (free.verdict, free.facts["operator later"], free.facts["needs none"]) == ("no fault", True, True)
+    held = explain((replace(of_sink, plans={**waiting, sink: "[10]:WindowAggregate(window=[TUMBLE(time_col=[ts])])"}),))
+    assert (held.verdict, held.cause, held.certainty) == ("held", "operator sends it later", "sure")
+
+
+@pytest.mark.parametrize(("pending", "reads", "waits"), [(5, True, False), (500, True, True), (5, False, True)])
+def test_some_rows_wait_in_every_source_that_reads_more_than_it_reads_in_a_poll_or_two_in_none(
+    pending: int, reads: bool, waits: bool
+) -> None:
+    job = job_of(source(0, pending_records=pending, until=POLLS if reads else 3))
+    explanation = explain((job,))
+    assert explanation.facts["pending"] is waits
+    assert (explanation.verdict == "held") is waits
+
+
+@pytest.mark.parametrize(("later_ms", "restarts_on"), [(0, True), (200_000, True), (400_000, False)])
+def test_a_job_that_has_been_well_for_long_does_not_restart_on(later_ms: int, restarts_on: bool) -> None:
+    states = ((BEGIN_MS, "RESTARTING"), (BEGIN_MS + 5_000, "RUNNING"), (BEGIN_MS + 10_000, "RESTARTING"))
+    job = replace(job_of(source(0)), states=((BEGIN_MS - 1, "RUNNING"), *states), at_ms=END_MS + later_ms)
+    assert explain((job,)).facts["restarts on"] is restarts_on
+
+
+def test_a_job_without_any_watermark_that_has_started_again_once_is_well() -> None:
+    none = {"output_watermark_ms": NONE_YET}
+    counts = [10, 20, 30, 40, 5, 10, 15, 20, 25, 30, 35, 40]
+    again = tuple(replace(at, records=n) for at, n in zip(source(0, **none).moments, counts, strict=True))
+    job = job_of(Instance(SOURCE, 0, again), input_watermark_ms=NONE_YET, written=10)
+    once = explain((replace(job, plans={SOURCE: "Source: in", JOIN: "parse<br/>+- sink: Writer"}),))
+    assert (once.facts["restarted"], once.facts["restarts on"], once.verdict) == (True, False, "no fault")
+    assert [each.cause for each in once.candidates] == ["restarts"]

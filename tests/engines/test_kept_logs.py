@@ -44,13 +44,10 @@ def test_every_kept_log_is_here() -> None:
         ("flink/other_silent", "silent source", "other[5]"),
         ("flink/one_subtask_without_rows", "silent subtask or partition", "subtask 1 of orders[1]"),
         ("flink/future_row", "jump into the future", "subtask 0 of orders[1]"),
-        ("flink/delay_too_large", "delay larger than needed", "orders[1]"),
         ("flink/restarts", "restarts", None),
         ("flink/other_ends", "ended", "other[5]"),
         ("flink/waits_to_restart", "restarting", None),
         ("spark/late_rows", "delay smaller than the lateness", None),
-        ("spark/delay_too_large", "delay larger than needed", "the delay"),
-        ("spark/no_watermark", "source without watermark", None),
     ],
 )
 def test_what_the_facts_prove_is_sure(name: str, cause: str, holder: str | None) -> None:

@@ -142,17 +142,14 @@ def test_what_is_known_of_the_state_of_a_query_comes_first() -> None:
 
 
 def test_what_the_session_and_the_plan_say_are_facts() -> None:
-    off = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
+    off = {"spark.sql.streaming.noDataMicroBatches.enabled": "false", "output mode": "Append"}
     lines = [batch(1.0 * n, 10 * n + 9, 10 * n - 11 if n else None) for n in range(4)]
     asked = answer(lines, after_s=5.0, waits=True, settings=off)
     assert (asked.cause, asked.certainty) == ("no batches without rows", "sure")
     assert asked.facts["no-data off"] is True
-    marks = [None, *(10 * n - 1 - 3_600 for n in range(1, 8))]
-    two = [batch(2.0 * n, 10 * n + 9, mark, sources=2, removed=3) for n, mark in enumerate(marks)]
-    plan = {"watermarks of the plan": "ts 10 seconds, ts 1 hours", "state without watermark": ""}
-    longest = answer(two, settings=plan)
-    assert (longest.candidates[0].cause, longest.whose) == ("delay larger than needed", "the longest delay")
-    assert "longest delay" in answer(two).facts["not known"]
+    declared = answer(lines, settings={"watermarks of the plan": "ts 10 seconds, ts 1 hours"})
+    assert declared.facts["all declare"] is False
+    assert "all declare" in answer(lines).facts["not known"]
 
 
 SLIDING = (
@@ -176,7 +173,6 @@ def test_the_plan_says_for_how_long_rows_are_kept() -> None:
         "watermarks of the plan": "ts 5 seconds",
         "state without watermark": "",
         "rows of the plan are kept": "20000, 2001, for ever",
-        "output mode is complete": "false",
     }
     within = (
         "== Analyzed Logical Plan ==\n~DeduplicateWithinWatermark [dev#2]\n"
@@ -246,22 +242,66 @@ def test_two_batches_with_rows_are_no_short_log_and_missing_batches_leave_open_w
     assert "late" in str(facts(2, step=2)["not known"])
 
 
-@pytest.mark.parametrize(("oldest_s", "certainty"), [(20, "sure"), (86_400, "candidates")])
-def test_a_row_a_day_ahead_is_a_jump_for_sure_if_those_beside_it_are_at_the_clock(
-    oldest_s: int, certainty: str
-) -> None:
+def test_a_row_a_day_ahead_is_the_first_candidate_for_what_is_lost_since() -> None:
     lines = [batch(10.0 * n, 10 * n - 1, 10 * n - 21 if n else None) for n in range(3)]
     lines += [batch(30.0, 30 + 86_400, 9)]
-    lines[-1]["eventTime"]["min"] = _time(BEGIN_S + oldest_s)
+    lines[-1]["eventTime"]["min"] = _time(BEGIN_S + 20)
     lines += [batch(10.0 * n, 10 * n - 1, 20 + 86_400, dropped=5) for n in range(4, 7)]
     explanation = answer([{**each, "batchId": number} for number, each in enumerate(lines)], waits=True)
     assert (explanation.verdict, explanation.cause) == ("rows lost", "jump into the future")
-    assert explanation.certainty == certainty
+    assert explanation.certainty == "candidates"
 
 
-@pytest.mark.parametrize(("mode", "is_complete"), [("Complete", "true"), ("Append", "false"), ("Update", "false")])
-def test_the_plan_says_the_output_mode(mode: str, is_complete: str) -> None:
+@pytest.mark.parametrize("mode", ["Complete", "Append", "Update"])
+@pytest.mark.parametrize("plan", [PLAN, "== Analyzed Logical Plan ==\n~Aggregate [dev#1], []\n"])
+def test_the_plan_says_the_output_mode_with_a_watermark_or_without(mode: str, plan: str) -> None:
     save = (
         f"StateStoreSave [dev#1], state info [ ver = 5, numPartitions = 2] stateStoreCkptIds = None, {mode}, 17, 17, 2"
     )
-    assert of_plan(PLAN.replace("\\\n", "") + save)["output mode is complete"] == is_complete
+    assert of_plan(plan.replace("\\\n", "") + save)["output mode"] == mode
+
+
+@pytest.mark.parametrize(
+    ("operator", "settings", "needs_none"),
+    [
+        ("stateStoreSave", {"output mode": "Append"}, False),
+        ("stateStoreSave", {"output mode": "Update"}, True),
+        ("stateStoreSave", {"output mode": "Complete"}, True),
+        ("stateStoreSave", {}, None),
+        ("stateStoreSave", {"state without watermark": "dev"}, True),
+        ("stateStoreSave", {"state without watermark": ""}, None),
+        ("dedupe", {}, True),
+        ("dedupeWithinWatermark", {}, True),
+        ("symmetricHashJoin", {}, False),
+        ("applyInPandasWithState", {"output mode": "Update"}, None),
+        ("transformWithStateInPandasExec", {}, None),
+    ],
+)
+def test_whether_anybody_waits_is_known_of_an_operator_or_by_the_output_mode_alone(
+    operator: str, settings: dict[str, str], needs_none: bool | None
+) -> None:
+    lines = healthy()
+    for line in lines:
+        line["stateOperators"][0]["operatorName"] = operator
+    facts = answer(lines, waits=True, settings=settings).facts
+    assert facts.get("needs none") is needs_none
+    assert ("needs none" in str(facts.get("not known"))) is (needs_none is None)
+
+
+@pytest.mark.parametrize(("sizes", "needs_none"), [((3, 3), True), ((3, 4), None)])
+def test_without_a_watermark_a_state_that_does_not_grow_need_not_be_freed(
+    sizes: tuple[int, int], needs_none: bool | None
+) -> None:
+    lines = healthy()
+    for number, line in enumerate(lines):
+        line["eventTime"] = {}
+        line["stateOperators"][0]["numRowsTotal"] = sizes[number > 4]
+    assert answer(lines, waits=True).facts.get("needs none") is needs_none
+
+
+def test_of_a_jump_in_the_last_batch_no_row_tells_whether_it_is_one() -> None:
+    lines = [batch(10.0 * n, 10 * n - 1, 10 * n - 21 if n else None) for n in range(4)]
+    lines += [batch(40.0, 40 + 86_400, 19), batch(41.0, None, 30 + 86_400)]
+    last = answer([{**each, "batchId": number} for number, each in enumerate(lines)], waits=True)
+    assert (last.verdict, last.cause, last.certainty) == ("cannot tell", "jump into the future", "candidates")
+    assert [each.name for each in last.because] == ["jumped last"]

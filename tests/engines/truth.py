@@ -322,8 +322,46 @@ _LAST: Final = {
     "spark6/k04_complete_b_silent": _truth("no fault | cannot tell", "no fault | state is not freed"),
     "spark6/k07_times_in_seconds": _truth("held", "unit of time"),
 }
+# Jobs of a fourth person, who had read neither the rules nor their answers.
+_STRANGE: Final = {
+    # A map throws each six seconds, and no operator has a watermark.
+    "flink7/h01_restart_loop_no_watermarks": _truth("held | not running", "restarts | restarting"),
+    "flink7/h13_rescaled": _truth("no fault", "no fault | restarts"),
+    # All rows since go to a side output, so that none counts as dropped.
+    "flink7/h17_future_row_side_output": _truth("held | rows lost", "jump into the future", "orders"),
+    "flink7/h18_clock_back": _truth(
+        "rows lost | held", f"delay smaller than the lateness | rows are no newer | {_BEHIND}", "orders"
+    ),
+    "flink7/h21_row_each_27_s": _truth(
+        "no fault | cannot tell | held", f"no fault | {_SILENT_PART}", "p1", "subtask 1 of orders"
+    ),
+    # One of its two pipelines throws each six seconds, the other one goes on.
+    "flink7/h35_region_restarts": _truth("held | not running", "restarts | restarting"),
+    # Its function has timers of the clock alone, so that nobody waits for the watermark; no metric says so.
+    "flink7/h37_only_processing_timers": _truth(
+        "no fault | held | cannot tell", "no fault | silent source", "payments"
+    ),
+    "flink7/q41_temporal_join_silent": _truth("held", f"silent source | {_SILENT_PART}", "rates"),
+    # It takes the first row of each id by the clock.
+    "flink7/q43_first_row_silent": _HEALTHY,
+    # Its source hangs in a call from 10 s on.
+    "flink7/i14_reader_hangs": _truth("held", "operator does not pass it on | back pressure", "subtask 1 of orders"),
+    # It sends the watermark ten minutes later, to a sink, which does not wait.
+    "flink7/q64_left_join_other_sink": _HEALTHY,
+    "spark7/p01_update_without_watermark": _SPARK_FINE,
+    "spark7/p01_update_without_watermark_bare": _SPARK_FINE,
+    "spark7/p02_complete_without_watermark": _SPARK_FINE,
+    "spark7/p07_available_now": _truth("not running", "not running"),
+    "spark7/p18_left_join_b_never": _truth("held", "silent source", "/b]"),
+    "spark7/r01_update_b_silent": _SPARK_FINE,
+    "spark7/r08_times_cut_to_the_day": _truth("held", "rows are no newer", "a]"),
+    # Between two looks for rows no batch runs, so that the last windows stay.
+    "spark7/r09_no_batches_without_rows": _truth("held | cannot tell", "no batches without rows", "noDataMicroBatches"),
+    # Each row comes out at once, and is kept for a day, to tell the next one of its kind.
+    "spark7/p24_dedup_delay_a_day": _SPARK_FINE,
+}
 RUNS: Final = {f"kept {name}": truth for name, truth in _KEPT.items()} | {
-    f"further {name}": truth for name, truth in (_FURTHER | _NEW | _LATER | _LAST).items()
+    f"further {name}": truth for name, truth in (_FURTHER | _NEW | _LATER | _LAST | _STRANGE).items()
 }
 """Every run: "kept" ones come with wmlab, "further" ones are logs of the tests alone."""
 FURTHER_REMEDIES: Final = (

@@ -309,9 +309,13 @@ def explain(jobs: Sequence[Job]) -> JobExplanation:
 
 
 def _urgency(explanation: JobExplanation) -> tuple[int, bool, int]:
-    """How bad an answer is; of equal ones the one that is sure, and how far its watermark is behind."""
+    """How bad an answer is; of equal faults the one that is sure, of others the one that is not; then the lag."""
     is_sure = explanation.certainty == "sure"
-    return SEVERITY.index(explanation.verdict), is_sure, explanation.lag_ms or explanation.at_ms
+    return (
+        SEVERITY.index(explanation.verdict),
+        is_sure != (explanation.verdict == "no fault"),
+        explanation.lag_ms or explanation.at_ms,
+    )
 
 
 def _explain(job: Job) -> JobExplanation:

@@ -78,6 +78,8 @@ _KEPT: Final = ("operator stands", "operator later", "not arrived", "paused")
 _NO_CLOCK: Final = ("unit", "near 1970")
 _AT_WORK: Final = ("holder at work", "paused", "not arrived", "operator stands")
 _NOT_STARTED: Final = ("of SQL", "of Spark")
+_WAITED: Final = ("needs none",)
+"""What excludes a proof that something is held: nobody waits, or it is not known whether anybody does."""
 _NO_TIMEOUT: Final = ("idle", "no split left")
 """Where an idle timeout changes nothing: where it is set, and for a reader without splits."""
 _IDLENESS: Final = (
@@ -114,6 +116,7 @@ _ROWS: Final = (
         "restarts",
         (
             Way(_HELD, ("restarts on", "restarted"), proves=True, says="restarted"),
+            Way(_HELD, ("restarts on",)),
             Way(_FINE, ("restarted",), ("late",), proves=True),
             Way(_ANY, ("restarted",)),
         ),
@@ -122,28 +125,31 @@ _ROWS: Final = (
     ),
     Cause(
         "operator does not pass it on",
-        (Way(_HELD, ("operator stands",), proves=True), Way(_HELD, ("takes none", "not arrived"))),
+        (
+            Way(_HELD, ("operator stands", "never sent"), _WAITED, proves=True),
+            Way(_HELD, ("operator stands",)),
+            Way(_HELD, ("takes none", "not arrived")),
+            Way(_HELD, ("subtask silent", "holder at work"), ("pressed", "paused")),
+            Way(_HELD, ("source silent", "holder at work"), ("pressed", "paused")),
+        ),
         "See what it waits for: a lookup without an answer needs a timeout, an assigner newer rows.",
         "{holder} is in the same call in two thread dumps of its task manager",
     ),
     Cause(
         "operator sends it later",
-        (
-            Way(_HELD, ("operator later", "far"), proves=True),
-            Way(_OPEN, ("join before", "keeps all"), _NO_CLOCK, says="keeps all"),
-        ),
+        (Way(_HELD, ("operator later", "far"), _WAITED, proves=True),),
         "Windows behind it wait for as long; narrower bounds, or windows before it, shorten that.",
         "a row later by the range of the join releases it",
     ),
     Cause(
         "paused by alignment",
-        (Way(_HELD, ("paused",), proves=True),),
+        (Way(_HELD, ("paused",), _WAITED, proves=True), Way(_HELD, ("paused",))),
         "Newer rows of {holder}, a larger drift, or a group of its own lets it go on.",
     ),
     Cause(
         "back pressure",
         (
-            Way(_HELD, ("not arrived", "late task busy"), proves=True, says="late task busy"),
+            Way(_HELD, ("not arrived", "late task busy"), ("takes none",), proves=True, says="late task busy"),
             Way(_HELD, ("queue grows", "busy"), ("operator later",), says="busy"),
             Way(_HELD, ("grows", "pressed", "busy"), says="busy"),
             Way(_HELD, ("far", "pressed", "busy"), says="busy"),
@@ -167,7 +173,7 @@ _ROWS: Final = (
         "jump into the future",
         (
             Way(_LOST, ("late", "jumped, then lost"), proves=True, says="jumped, then lost"),
-            Way(_LOST, ("late", "stands ahead"), ("near", "unit"), proves=True, says="stands ahead"),
+            Way(_LOST, ("late", "stands ahead"), ("near", "unit"), says="stands ahead"),
             Way(_LOST, ("late", "jumped"), says="jumped"),
             Way(_LOST, ("late", "ahead"), says="ahead"),
             Way(_HELD, ("stands ahead", "stands"), ("unit",)),
@@ -202,12 +208,11 @@ _ROWS: Final = (
     Cause(
         "silent subtask or partition",
         (
-            Way(_HELD, ("no split left",), proves=True),
-            Way(_HELD, ("subtask silent",), (*_AT_WORK, "needs none"), proves=True),
+            Way(_HELD, ("no split left",), _WAITED, proves=True),
+            Way(_HELD, ("subtask silent",), (*_AT_WORK, *_WAITED), proves=True),
             Way(_HELD, ("grows", "subtask quiet"), says="subtask quiet"),
             Way(_TELL, ("may stand", "subtask quiet"), says="subtask quiet"),
             Way(_HELD, ("subtask silent",), ("paused",)),
-            Way(_HELD, ("split silent", "declared"), ("paused", "holder at work"), proves=True),
             Way(_HELD, ("split silent", "stands"), ("paused",)),
             Way(_HELD, ("none newer", "several splits"), ("near 1970", "stands ahead")),
             Way(_HELD, ("reads without", "several splits", "sibling has one"), ("rows end",)),
@@ -219,11 +224,11 @@ _ROWS: Final = (
     Cause(
         "silent source",
         (
-            Way(_HELD, ("source silent",), (*_AT_WORK, "of Spark", "needs none"), proves=True),
+            Way(_HELD, ("source silent",), (*_AT_WORK, "of Spark", *_WAITED), proves=True),
             Way(
                 _HELD,
                 ("source silent", "policy min", "all declare"),
-                ("null times", "no times", "needs none"),
+                ("null times", "no times", *_WAITED),
                 proves=True,
             ),
             Way(_HELD, ("source silent",), ("null times", "paused")),
@@ -250,7 +255,7 @@ _ROWS: Final = (
     Cause(
         "source without watermark",
         (
-            Way(_HELD, ("no times", "no times declared"), proves=True),
+            Way(_HELD, ("no times", "no times declared")),
             Way(_HELD, ("reads without", "undeclared")),
             Way(_HELD, ("reads without",), ("of SQL", "rows end")),
             Way(_HELD, ("no times",)),
@@ -280,7 +285,7 @@ _ROWS: Final = (
     Cause(
         "no batches without rows",
         (
-            Way(_HELD, ("batch is due", "no-data off"), ("none newer",), proves=True),
+            Way(_HELD, ("batch is due", "no-data off"), ("none newer", *_WAITED), proves=True),
             Way(_HELD, ("batch is due",), ("none newer",)),
             Way(_TELL, ("batch may be due",)),
         ),
@@ -291,8 +296,7 @@ _ROWS: Final = (
     Cause(
         "rows are no newer",
         (
-            Way(_HELD, ("none newer", "of Spark"), ("several sources", "one far ahead"), proves=True),
-            Way(_HELD, ("none newer", "declared"), ("several splits", "near 1970", "stands ahead"), proves=True),
+            Way(_HELD, ("none newer", "of Spark"), ("several sources", "one far ahead", *_WAITED), proves=True),
             Way(_HELD, ("none newer",), ("near 1970", "stands ahead")),
         ),
         "A row with a later event time would release it.",
@@ -313,7 +317,7 @@ _ROWS: Final = (
             Way(
                 _HELD,
                 ("source behind", "delay small"),
-                ("unit", "near 1970", "holder at work", "pressed", "whole quarters", "paused"),
+                ("unit", "near 1970", "gap changes", "pressed", "whole quarters", "paused", *_WAITED),
                 proves=True,
             ),
             Way(_HELD, ("alone behind", "several sources"), ("of SQL",)),
@@ -348,16 +352,9 @@ _ROWS: Final = (
                 _HELD,
                 ("delay explains", "far"),
                 ("operator stands", "operator later", "not arrived", "grows"),
-                proves=True,
             ),
-            Way(_HELD, ("far", "needed less"), ("several sources",), proves=True, says="needed less"),
+            Way(_HELD, ("far", "needed less"), ("several sources",), says="needed less"),
             Way(_HELD, ("newer rows", "new run"), says="new run"),
-            Way(
-                _HELD,
-                ("far", "several sources", "longest delay", "of Spark"),
-                ("newer rows", "distance grows"),
-                says="longest delay",
-            ),
             Way(_HELD, ("source behind",), ("delay stated", "gap changes", "unit")),
             Way(
                 _HELD,
@@ -405,16 +402,9 @@ _ROWS: Final = (
         (Advice("table.local-time-zone", "UTC", ("of SQL", "local time")),),
     ),
     Cause(
-        "idle timeout too short",
-        (Way(_LOST, ("late", "idle resumed"), says="idle resumed"),),
-        "Make the idle timeout longer than the pauses of {holder}.",
-        "the late rows are of {holder}",
-    ),
-    Cause(
         "watermark of the fastest source",
         (
             Way(_LOST, ("late", "policy max", "beyond reported"), says="beyond reported"),
-            Way(_LOST, ("late", "steady drops", "reported in order"), ("policy min",), says="reported in order"),
             Way(_LOST, ("late", "beyond reported"), ("jumped", "policy min"), says="beyond reported"),
             Way(_LOST, ("late", "several sources", "of Spark"), ("jumped", "policy min")),
         ),
@@ -454,7 +444,7 @@ _ROWS: Final = (
                 ("moves", "near"),
                 (
                     *("late", "keeps all", "not seen since", "may have ended", "next batch due", "times of one"),
-                    *(*_NO_CLOCK, *_BEHIND, "jumped"),
+                    *(*_NO_CLOCK, *_BEHIND, "jumped", "ahead", "whole quarters"),
                 ),
                 proves=True,
             ),
@@ -462,8 +452,16 @@ _ROWS: Final = (
                 _FINE,
                 ("moves", "near", "not due"),
                 (
-                    *("late", "kept for ever", "not seen since", "may have ended", "next batch due", "times of one"),
-                    *(*_NO_CLOCK, *_BEHIND, "jumped"),
+                    *(
+                        "late",
+                        "kept for ever",
+                        "another column",
+                        "not seen since",
+                        "may have ended",
+                        "next batch due",
+                        "times of one",
+                    ),
+                    *(*_NO_CLOCK, *_BEHIND, "jumped", "ahead", "whole quarters"),
                 ),
                 proves=True,
             ),

@@ -18,6 +18,7 @@ from wmlab.engines.facts import (
     FAR_MS,
     Functions,
     Holds,
+    NotReportedError,
     Table,
     is_the_clock,
     late_since,
@@ -38,16 +39,23 @@ _FURTHEST_ZONE_MS: Final = 14 * 60 * MINUTE_MS
 _SLACK_MS: Final = 25 * SECOND_MS
 """How much older than a whole offset, or a delay, a watermark may be: a metric is ten seconds old, a delay is usual."""
 _YEARS_MS: Final = 5 * 365 * DAY_MS
+_WELL_MS: Final = 5 * MINUTE_MS
+"""A job that has not started again for so long, and for twice as long as between its starts, is well."""
 _EVENT_TIME: Final = re.compile(r"EventTime|isRowTime=true|WatermarkAssigner|slice_end|rowtime")
 _PROCESSING_TIME: Final = re.compile(r"ProcessingTime|PROCTIME\(\)")
 _LOCAL_TIME: Final = re.compile(r"LOCALTIMESTAMP\(\) AS (\w+)(?=.*rowtime=\[\1\])", re.DOTALL)
 _IS_DECLARED: Final = re.compile(r"WatermarkAssigner\(|watermark=\[")
 _OF_SQL: Final = re.compile(r"\[\d+\]:\w+\(")
-# Operators that give their rows at once, whatever the watermark is.
-_WAITS_FOR_NONE: Final = re.compile(
-    r"[ +:-]*(Source: .*|\w+\[\d+\]: Writer|"
-    r"\[\d+\]:(TableSourceScan|WatermarkAssigner|Calc|Union|((Local|Global)?Group)Aggregate|Join|Rank)\(.*)?"
+_AT_ONCE: Final = re.compile(
+    r"[ +:-]*(Source: .*|.*: Writer|Window\(\w+ProcessingTime\w+\(.*\), ProcessingTimeTrigger, .*|"
+    r"\[\d+\]:(TableSourceScan|WatermarkAssigner|Calc|Union|Expand|Correlate|Limit|LookupJoin|Join|Rank|"
+    r"DropUpdateBefore|ChangelogNormalize|((Local|Global)?Group)Aggregate|"
+    r"Sink|SinkMaterializer|ConstraintEnforcer|StreamRecordTimestampInserter)\(.*)?"
 )
+"""Operators that give their rows at once, or by the clock, whatever the watermark is."""
+_OF_CLOCK: Final = r"\[PROCTIME\]|isRowTime=false"
+_WAITS: Final = re.compile(r"\[\d+\]:\w+\(|EventTimeTrigger")
+"""Of the other operators those that wait for it: a function of the job's own may wait, or may not."""
 _RUNNING: Final = (None, "RUNNING", "CREATED", "INITIALIZING", "RECONCILING")
 _STATES: Final = {
     "failed": ("FAILED", "FAILING"),
@@ -99,29 +107,48 @@ def _(view: View) -> Holds:
 
 @fact("restarts on")
 def _(view: View) -> Holds:
-    """It has started again more than once, or its watermark has not moved since."""
-    times = {at_ms for at_ms, *_ in _falls(view)}
-    begun = sum(after == "RESTARTING" != before for (_, before), (_, after) in pairwise(view.job.states))
-    far_apart = bool(times) and max(times) - min(times) > CHANGES_MS
-    return far_apart or begun > 1 or (bool(times) and need(view.job.stands_since_ms) <= max(times))
+    """It has started again more than once, and lately, or the watermark that it had has not moved since."""
+    job, falls = view.job, {at_ms for at_ms, *_ in _falls(view)}
+    begun = {at for (_, before), (at, after) in pairwise(job.states) if after == "RESTARTING" != before}
+    starts = sorted(falls | begun)
+    has_mark = any(time_of(mark) is not None for _, mark in job.watermarks)
+    stands = bool(falls) and has_mark and need(job.stands_since_ms) <= max(falls)
+    is_loop = len(begun) > 1 or (bool(falls) and max(falls) - min(falls) > CHANGES_MS)
+    return stands or (is_loop and job.at_ms - starts[-1] <= max(_WELL_MS, 2 * (starts[-1] - starts[0])))
 
 
 @fact("needs none")
 def _(view: View) -> Holds:
-    """Rows come out though there has been no watermark, or nothing in the plan waits for one.
+    """Rows come out though there has been no watermark, or nothing in the plan behind what keeps it waits for one.
 
-    A plan of processing time needs none before rows come out.
+    A plan of processing time needs none before rows come out. Not known of functions of the job's own out of which
+    rows come, though the watermark stands.
     """
     job = view.job
-    rows = sum(each.last.written or 0 for each in job.observed)
+    behind = job.path[: job.path.index(view.keeper[0].task)] if view.keeper else job.path
+    plans = [(job.plans or {}).get(task) for task in behind]
+    waiting = [line for plan in plans for line in re.split("<br/>|\n", plan or "") if not _is_at_once(line, job.plan)]
+    has_mark = need(job.reported_ms) != NONE_YET
+    if has_mark and any(map(_WAITS.search, waiting)):
+        return False
+    rows = sum(need(each.last.written) for each in job.observed)
     is_planned = bool(_PROCESSING_TIME.search(job.plan)) and not _EVENT_TIME.search(job.plan)
-    is_reading = any(each.last.records for each in job.sources)
-    has_none = need(job.reported_ms) == NONE_YET or all(
-        _WAITS_FOR_NONE.fullmatch(line)
-        for task in job.path
-        for line in re.split("<br/>|\n", need((job.plans or {}).get(task) or None))
-    )
-    return has_none and bool(rows or is_planned) and is_reading and {"rows": rows}
+    if not (rows or is_planned) or not sum(need(each.last.records) for each in job.sources):
+        return False
+    if not has_mark or (all(plans) and not waiting):
+        return {"rows": rows}
+    since_ms = need(job.stands_since_ms) + BEHIND_MS
+    come = any(each.since(since_ms)[0].written != each.last.written for each in job.observed)
+    if come or not job.stands or not all(plans):
+        raise NotReportedError
+    return False
+
+
+def _is_at_once(line: str, plan: str) -> bool:
+    """Whether an operator of Flink SQL gives its rows at once, or by processing time."""
+    columns = "|".join(re.findall(r"PROCTIME\(\) AS (\w+)", plan))
+    of_column = rf"|(?:time_col|orderBy)=\[(?:{columns})\b" if columns else ""
+    return bool(_AT_ONCE.fullmatch(line) or re.search(_OF_CLOCK + of_column, line))
 
 
 @fact("near")
@@ -173,12 +200,6 @@ def _(view: View) -> Holds:
     return change_ms > CHANGES_MS and early_ms >= change_ms // 4 and {"behind": gaps[-1], "change": change_ms}
 
 
-@fact("late")
-def _(view: View) -> Holds:
-    rows = late_since(view.job)
-    return rows > 0 and {"rows": rows}
-
-
 def _of_keeper(view: View, *, moves: bool) -> Holds:
     if view.keeper is None:
         return False
@@ -210,12 +231,6 @@ def _path(view: View) -> list[Instance]:
     return [each for task in view.job.path for each in view.job.tasks[task]]
 
 
-@fact("late task busy")
-def _(view: View) -> Holds:
-    task = view.late_task
-    return task is not None and _first_share(view.job.tasks[task], "busy_share", _ALL)
-
-
 @fact("takes none")
 def _(view: View) -> Holds:
     """A subtask has taken no row for long, has not got what its inputs have sent, and waits for nobody behind it."""
@@ -231,8 +246,8 @@ def _(view: View) -> Holds:
 @fact("holder at work")
 def _(view: View) -> Holds:
     """It does not wait for rows, so that it reads none for another reason."""
-    shares = [max(need(each.last.back_pressured_share), each.last.busy_share or 0.0) for each in view.side]
-    return any(share >= _AT_WORK for share in shares)
+    pressed = any(need(each.last.back_pressured_share) >= _AT_WORK for each in view.side)
+    return pressed or any(need(each.last.busy_share) >= _AT_WORK for each in view.side)
 
 
 _AT_WORK: Final = 0.1
@@ -332,8 +347,11 @@ def _(view: View) -> Holds:
 
 @fact("pending")
 def _(view: View) -> Holds:
+    """More wait than have been read of late: some wait between two reads of every source."""
     rows = sum(need(each.last.pending_records) for each in view.live)
-    return rows > 0 and {"rows": rows}
+    since_ms = view.job.at_ms - CHANGES_MS
+    read = sum(need(each.last.records) - need(each.since(since_ms)[0].records) for each in view.live)
+    return rows > max(read, 0) and {"rows": rows}
 
 
 @fact("none newer")
@@ -371,22 +389,6 @@ def _(view: View) -> Holds:
     return False
 
 
-@fact("idle resumed")
-def _(view: View) -> Holds:
-    """An input that reads again after an idle timeout, with rows behind those of the others."""
-    newest = max((mark for each in view.origins if (mark := view.sent(each)) is not None), default=NONE_YET)
-    is_open = False
-    for each in view.origins:
-        counts = [at.records for at in each.moments if at.records is not None]
-        mark, shares = view.sent(each), [split.idle_share for at in each.moments for split in at.splits]
-        if mark in (None, NONE_YET) or newest - need(mark) < BEHIND_MS or not counts or counts[-1] <= counts[0]:
-            continue
-        if any(shares) or not view.job.is_live(each):
-            return {"holder": each.source, "behind": newest - need(mark)}
-        is_open = is_open or all(share is None for share in shares)
-    return None if is_open else False
-
-
 def _named(instances: Iterable[Instance]) -> Holds:
     names = names_of(instances)
     return bool(names) and {"holder": names}
@@ -416,12 +418,6 @@ def _(view: View) -> Holds:
 
 def _delay(view: View) -> int | None:
     return view.side[0].last.delay_ms if view.side else None
-
-
-@fact("delay small")
-def _(view: View) -> Holds:
-    delay_ms = _delay(view)
-    return delay_ms is not None and delay_ms < BEHIND_MS and {"delay": delay_ms}
 
 
 @fact("delay explains")
@@ -534,7 +530,16 @@ _COMPARISONS: Final[Mapping[str, Callable[[View], Holds]]] = {
         isinstance(gap, dict) and abs(gap["change"]) > CHANGES_MS for gap in (_behind(view, level) for level in LEVELS)
     ),
     "distance changes": lambda view: need(view.job.reported_ms) is not None and abs(_growth(view)) > CHANGES_MS,
+    # An assigner of mini-batches may send none for as long as a batch is.
+    "never sent": lambda view: (
+        view.keeper is not None
+        and time_of(view.keeper[1].sent_ms) is None
+        and "MiniBatchAssigner(" not in view.job.plan
+    ),
     "not arrived": lambda view: view.late_task is not None and {"holder": title_of(view.late_task)},
+    "late task busy": lambda view: (
+        view.late_task is not None and _first_share(view.job.tasks[view.late_task], "busy_share", _ALL)
+    ),
     "busy": lambda view: _first_share(_path(view), "busy_share", _ALL),
     "pressed": lambda view: _first_share(_path(view), "back_pressured_share", _MOST),
     "idle": lambda view: _named(each for each in view.origins if not view.job.is_live(each) and not each.last.ended),
@@ -551,6 +556,10 @@ _COMPARISONS: Final[Mapping[str, Callable[[View], Holds]]] = {
         each.mark != NONE_YET for _, many in [view.levels("subtask") or (None, [])] for each in many
     ),
     "other has one": lambda view: any(map(view.has_sent, view.job.tasks)),
+    "late": lambda view: late_since(view.job) > 0 and {"rows": late_since(view.job)},
+    "delay small": lambda view: (
+        (_delay(view) or 0) < BEHIND_MS and _delay(view) is not None and {"delay": _delay(view)}
+    ),
     "several sources": lambda view: len({each.task for each in view.origins}) > 1,
     "of SQL": lambda view: bool(_OF_SQL.search(view.job.plan)),
     "declared": lambda view: bool(_OF_SQL.search(view.job.plan) and _IS_DECLARED.search(_plan_of(view))),

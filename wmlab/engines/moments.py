@@ -373,7 +373,7 @@ def _moment(chain: Sequence[Mapping[str, Any]], splits: Sequence[Split]) -> Mome
         input_watermark_ms=_most(*received),
         output_watermark_ms=last["output_watermark_ms"],
         records=_read(first) if is_source else first["records_in"],
-        written=last["records_in"] if len(chain) > 1 and last["task"] != QUERY else last["records_out"],
+        written=last["records_out"] if last["task"] == QUERY else last["records_in"],
         late_records=_sum(row["late_records"] for row in chain),
         state_rows=_sum(row["state_rows"] for row in chain),
         removed_rows=_sum(row["removed_rows"] for row in chain),

@@ -15,14 +15,16 @@ from statistics import median
 from typing import Final
 
 from wmlab.core.facts import Value
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from wmlab.core.words import DAY_MS, SECOND_MS
 from wmlab.engines.facts import FAR_MS, Functions, Holds, NotReportedError, Table, late_since, names_of, need, unit_of
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
-from wmlab.engines.spark_query import COMPLETE, FOR_EVER, KEPT, NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
+from wmlab.engines.spark_query import FOR_EVER, KEPT, MODE, NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
 from wmlab.engines.tables import NONE_YET, QUERY
 
 _OWN_STATE: Final = ("applyInPandasWithState", "transformWithState", "flatMapGroupsWithState", "mapGroupsWithState")
 """How the operators begin whose state a function of the query keeps."""
+_AT_ONCE: Final = re.compile(f"{QUERY}$|dedupe")
+"""The operators that give their rows at once: none with state, and deduplications, which only free it later."""
 _MANY: Final = 10
 """How many times what is usual, or needed, is too much."""
 _ROW_OF_BATCHES: Final = 3
@@ -179,6 +181,25 @@ def _state(batches: Batches, state: str) -> Holds:
     return batches.job.state == state and {"state": state, "exception": reason, "since": batches.last.end_ms}
 
 
+@fact("needs none")
+def _(batches: Batches) -> Holds:
+    """Each operator with state gives its rows at once: a deduplication, and a count that is not written by append.
+
+    Spark runs no count by append without a watermark, and state that does not grow need not be freed.
+    """
+    settings = batches.job.settings
+    open_ones = {step.operator for each in batches.every for step in each.steps if not _AT_ONCE.match(step.operator)}
+    of_own = any(each.startswith(_OWN_STATE) for each in open_ones)
+    has_all = len(open_ones) == 1 and bool(settings.get(WITHOUT_WATERMARK))
+    sizes = [each.state_rows for each in batches.with_rows]
+    no_time = not of_own and _no_times_declared(batches) and len(set(sizes)) == 1
+    if not open_ones or has_all or (settings.get(MODE) in ("Complete", "Update") and not of_own) or no_time:
+        return len(batches.with_rows) > 1 and {"rows": batches.last.written or batches.last.records}
+    if (of_own or settings.get(MODE) is None) and not any("Join" in each for each in open_ones):
+        raise NotReportedError
+    return False
+
+
 fact("failed")(partial(_state, state="FAILED"))
 fact("not running")(partial(_state, state="ENDED"))
 
@@ -307,12 +328,6 @@ def _(batches: Batches) -> Holds:
     return len(batches.job.sources) > 1 and beyond_ms > 0 and {"behind": beyond_ms}
 
 
-@fact("steady drops")
-def _(batches: Batches) -> Holds:
-    drops = [b for a, b in pairwise(batches.every) if need(b.late_records) > need(a.late_records)]
-    return 2 * len(drops) >= len(batches.with_rows) - 1 and len(drops) >= _ROW_OF_BATCHES
-
-
 @fact("no times")
 def _(batches: Batches) -> Holds:
     """Not known of own state, which may need no watermark."""
@@ -329,8 +344,9 @@ def _(batches: Batches) -> Holds:
     return bool(nulls) and {"holder": tuple(batches.read_by(nulls[-1]))}
 
 
-def _jump(batches: Batches) -> Holds:
-    """A batch has raised the watermark far ahead of all rows since, by half of the rise at least."""
+@fact("jumped")
+def _(batches: Batches) -> Holds:
+    """A batch has raised the watermark far ahead of all rows since, by half of the rise at least, and rows are lost."""
     if batches.raised is None:
         return False
     before, after, rise_ms = batches.raised
@@ -338,24 +354,7 @@ def _jump(batches: Batches) -> Holds:
     if not later or max(later) >= need(_mark(after)) - rise_ms // 2:
         return False
     rows = late_since(batches.job, before.at_ms)
-    return {"behind": rise_ms, "since": after.at_ms, "rows": rows, "holder": None}
-
-
-@fact("jumped")
-def _(batches: Batches) -> Holds:
-    jump = _jump(batches)
-    return isinstance(jump, dict) and jump["rows"] > 0 and jump | {"holder": "the watermark"}
-
-
-@fact("jumped, then lost")
-def _(batches: Batches) -> Holds:
-    """A row was ahead of the clock, and all that was lost was lost after it: those since are not."""
-    jump = fact.of["jumped"](batches)
-    if not isinstance(jump, dict) or batches.raised is None:
-        return False
-    before = batches.raised[0]
-    is_ahead = need(before.event_max_ms) > before.end_ms + FAR_MS >= need(before.event_min_ms) + FAR_MS
-    return is_ahead and jump["rows"] == late_since(batches.job) and jump
+    return rows > 0 and {"behind": rise_ms, "since": after.at_ms, "rows": rows, "holder": "the watermark"}
 
 
 @fact("one far ahead")
@@ -375,9 +374,13 @@ def _(batches: Batches) -> Holds:
 
 
 def _due(batches: Batches) -> Holds:
-    """The newest rows should move the watermark, and a batch without rows, which would do that, has never come."""
+    """The newest rows should move the watermark, and a batch without rows, which would do that, has never come.
+
+    Where such batches are on, the state of the query needs none.
+    """
     have_all_rows = len(batches.every) >= _ROW_OF_BATCHES and len(batches.every) == len(batches.with_rows)
-    if not have_all_rows or len(batches.job.sources) != 1 or not batches.distances:
+    are_on = batches.job.settings.get(NO_DATA) == "true"
+    if are_on or not have_all_rows or len(batches.job.sources) != 1 or not batches.distances:
         return False
     due_ms = batches.newest_ms - batches.delay_ms
     return due_ms > need(batches.job.reported_ms) and {"holder": NO_DATA, "due": due_ms}
@@ -453,13 +456,6 @@ def _(batches: Batches) -> Holds:
     return {"rows": rows, "behind": marks[-1] - marks[0]}
 
 
-@fact("join before")
-def _(batches: Batches) -> Holds:
-    """Behind a join with a range of time, an operator has to wait for as long as that range is; no metric has it."""
-    joins = [title for title in batches.job.titles if "Join" in title]
-    return 0 < len(joins) < len(batches.job.titles)
-
-
 @fact("frees rows")
 def _(batches: Batches) -> Holds:
     """A delay alone lets no row go before the watermark has risen by it; rows of before the log may go earlier."""
@@ -481,43 +477,18 @@ def _(batches: Batches) -> Holds:
     return is_one and {"holder": "its rows", "behind": newest}
 
 
-def _planned_ms(batches: Batches) -> list[int]:
-    """The delay of each watermark of the plan."""
-    texts = need(batches.job.settings.get(WATERMARKS)).split(", ")
-    return [sum(int(n) * _UNITS_MS[unit] for n, unit in _INTERVAL.findall(text)) for text in texts]
-
-
-@fact("longest delay")
-def _(batches: Batches) -> Holds:
-    """The watermark is as far behind the newest row as the longest delay of the plan is, within a step or the limit."""
-    delay_ms = max(_planned_ms(batches))
-    rest_ms = abs(batches.delay_ms - delay_ms)
-    return delay_ms > FAR_MS and rest_ms <= FAR_MS and {"holder": "the longest delay", "delay": delay_ms}
-
-
-@fact("kept for")
-def _kept_for(batches: Batches) -> Holds:
-    in_plan = need(batches.job.settings.get(KEPT)).split(", ")
-    lengths = [int(each) for each in in_plan if each.isdecimal()]
-    return bool(lengths) and {"length": max(lengths)}
-
-
 @fact("not due")
 def _(batches: Batches) -> Holds:
     """The watermark has not passed the oldest row by as much as the plan keeps it."""
-    kept_for = _kept_for(batches)
+    in_plan = need(batches.job.settings.get(KEPT)).split(", ")
+    longest_ms = max((int(each) for each in in_plan if each.isdecimal()), default=0)
     oldest_ms = need(min((low for _, low, _ in batches.timed), default=None))
-    return isinstance(kept_for, dict) and need(batches.job.watermark_ms) - oldest_ms < kept_for["length"] and kept_for
+    return need(batches.job.watermark_ms) - oldest_ms < longest_ms and {"length": longest_ms}
 
 
-_INTERVAL: Final = re.compile(r"(\d+) (day|hour|minute|second)")
-_UNITS_MS: Final = {"day": DAY_MS, "hour": HOUR_MS, "minute": MINUTE_MS, "second": SECOND_MS}
-
-
-@fact("another column")
-def _(batches: Batches) -> Holds:
-    columns = need(batches.job.settings.get(WITHOUT_WATERMARK))
-    return bool(columns) and {"holder": columns}
+def _no_times_declared(batches: Batches) -> bool:
+    """Spark reports a watermark, 1970 at first, of each query that declares one."""
+    return all(each.input_watermark_ms is None for each in batches.every)
 
 
 def _is_set(batches: Batches, name: str, value: str) -> bool:
@@ -542,27 +513,26 @@ _COMPARISONS: Final[Mapping[str, Callable[[Batches], Holds]]] = {
     "several sources": lambda batches: len(batches.job.sources) > 1,
     # A progress has the event times of one source.
     "times of one": lambda batches: len(batches.job.sources) > 1,
-    "reported in order": lambda batches: len(batches.job.sources) > 1 and batches.needed_ms <= batches.delay_ms,
-    # Spark reports a watermark, 1970 at first, of each query that declares one.
-    "no times declared": lambda batches: all(each.input_watermark_ms is None for each in batches.every),
-    "near": lambda batches: bool(batches.distances) and not batches.raised and not _ahead(batches),
+    "no times declared": _no_times_declared,
+    # Rows of long ago may be read as they come, or too late.
+    "near": lambda batches: (
+        bool(batches.distances)
+        and not batches.raised
+        and not _ahead(batches)
+        and batches.last.at_ms - batches.newest_ms < FAR_MS
+    ),
     "needed more": lambda batches: (
         batches.needed_ms > batches.delay_ms and {"delay": batches.delay_ms, "needed": batches.needed_ms}
     ),
-    # No batch had an operator with state, or the plan has one alone that keeps all of it and gives its rows at once.
-    "needs none": lambda batches: (
-        (
-            batches.is_stateless
-            or (len(batches.last.steps) == 1 and bool(batches.job.settings.get(WITHOUT_WATERMARK)))
-            or (len(batches.last.steps) == 1 and batches.job.settings.get(COMPLETE) == "true")
-        )
-        and len(batches.with_rows) > 1
-        and {"rows": need(batches.last.written)}
+    "another column": lambda batches: (
+        bool(need(batches.job.settings.get(WITHOUT_WATERMARK))) and {"holder": batches.job.settings[WITHOUT_WATERMARK]}
     ),
     "policy max": partial(_is_set, name=POLICY, value="max"),
     "policy min": partial(_is_set, name=POLICY, value="min"),
     "no-data off": partial(_is_set, name=NO_DATA, value="false"),
-    "all declare": lambda batches: len(_planned_ms(batches)) == len(batches.job.sources),
+    "all declare": lambda batches: (
+        len(need(batches.job.settings.get(WATERMARKS)).split(", ")) == len(batches.job.sources)
+    ),
     "kept for ever": lambda batches: FOR_EVER in need(batches.job.settings.get(KEPT)).split(", "),
 }
 """The facts that are one comparison."""

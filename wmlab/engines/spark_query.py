@@ -15,7 +15,7 @@ NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 WATERMARKS: Final = "watermarks of the plan"
 WITHOUT_WATERMARK: Final = "state without watermark"
 KEPT: Final = "rows of the plan are kept"
-COMPLETE: Final = "output mode is complete"
+MODE: Final = "output mode"
 """The names under which what the plan says is kept, next to the settings of the session."""
 FOR_EVER: Final = "for ever"
 _DECLARED: Final = re.compile(r"EventTimeWatermark [^,\n]*, (\w+)#\d+[^,\n]*: [^,\n]*, ([^\n,]+)")
@@ -23,7 +23,7 @@ _GROUPED: Final = re.compile(r"~?(?:Aggregate|Deduplicate) \[([^\]]*)\]")
 _WINDOW: Final = re.compile(r"\+ (\d+)\), LongType, TimestampType")
 _JOIN: Final = re.compile(r", \d+, (\d+), state cleanup \[ left(.*?), right(.*?) \], ")
 _UNTIL: Final = re.compile(r" (?:<|<=) (-?\d+)\)")
-_COMPLETE: Final = re.compile(r"StateStoreSave .*, Complete, -?\d+")
+_MODE: Final = re.compile(r"StateStoreSave.*, (Complete|Update|Append), -?\d+")
 _OF_WATERMARK: Final = re.compile(r"-T\d+ms")
 
 
@@ -52,13 +52,13 @@ def of_plan(text: str) -> dict[str, str]:
     analyzed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     declared = [f"{column} {delay.strip()}" for column, delay in _DECLARED.findall(analyzed)]
     columns = [columns for columns in _GROUPED.findall(analyzed) if not _OF_WATERMARK.search(columns)]
+    mode = {MODE: modes[1]} if (modes := _MODE.search(text)) else {}
     if not declared:
-        return {}
-    return {
+        return mode
+    return mode | {
         WATERMARKS: ", ".join(declared),
         WITHOUT_WATERMARK: re.sub(r"#\d+L?", "", ", ".join(columns)),
         KEPT: ", ".join(dict.fromkeys([*_windows(analyzed), *_sides(text)])),
-        COMPLETE: str(bool(_COMPLETE.search(text))).lower(),
     }
 
 

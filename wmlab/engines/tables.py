@@ -191,7 +191,8 @@ def _share(text: str | None) -> float | None:
 
 def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     totals: Counter[str] = Counter()
-    for progress in sorted(lines, key=lambda line: str(line["timestamp"])):
+    batches = [line for line in lines if not _is_idle(line)] or lines
+    for progress in sorted(batches, key=lambda line: str(line["timestamp"])):
         common = {
             "at_ms": moment_ms(progress["timestamp"]),
             "job": progress.get("name") or progress["id"],
@@ -214,6 +215,11 @@ def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
                 "pending_records": None if pending is None else int(pending),
                 "offset": str(source.get("endOffset")),
             }
+
+
+def _is_idle(progress: Line) -> bool:
+    """Whether a progress is of no batch, only of a look for rows: its watermark is that of a batch that has not run."""
+    return (progress.get("durationMs") or {}).keys() - {"triggerExecution"} == {"latestOffset"}
 
 
 def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str]) -> Iterator[dict[str, Any]]:

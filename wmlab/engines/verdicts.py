@@ -13,11 +13,11 @@ SEVERITY: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell", "rows lost", 
 VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
     ("not running", ("failed", "cancelled", "restarting", "not running")),
     ("rows lost", ("late",)),
+    ("held", ("restarts on", "pending")),
     ("no fault", ("needs none",)),
     (
         "held",
         (
-            "restarts on",
             "stands",
             "no split left",
             "newer rows",
@@ -28,11 +28,14 @@ VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
         ),
     ),
     ("cannot tell", ("short log",)),
-    ("held", ("far", "grows", "queue grows", "distance grows", "pending")),
+    ("held", ("far", "grows", "queue grows", "distance grows")),
     ("cannot tell", ("none yet", "may stand", "jumped last", "backlog not known", "batch may be due")),
     ("no fault", ("moves",)),
 )
-"""The first line of which a fact holds decides; "cannot tell" if none does."""
+"""The first line of which a fact holds decides; "cannot tell" if none does.
+
+What speaks of the watermark alone is no fault where nobody waits for one, so it stands behind "needs none".
+"""
 
 
 def verdict_of(table: Table) -> tuple[Verdict, tuple[str, ...]]:
