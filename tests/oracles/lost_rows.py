@@ -45,6 +45,11 @@ class LostRows:
             name = json.loads(drop["row"])["id"]
             yield name, self._lost(name, drop)
 
+    @property
+    def has_ties(self) -> bool:
+        """Whether chance may say which of several sources, or instances of one, takes its turn first at a moment."""
+        return sum(vertex.parallelism or 1 for vertex in self._script.vertices if isinstance(vertex, flow.Source)) > 1
+
     def is_lost(self, name: str, **fields: Any) -> bool:
         """Whether a row is lost when its source has other fields."""
         source = next(row["vertex"] for row in self._read if row["id"] == name)
@@ -95,23 +100,26 @@ class LostRows:
             source.name,
             row["partition"],
             because,
-            self._row_before_ms(drop, source, late_from, mine),
+            self._row_before_ms(drop, source, row["instance"], late_from, mine),
             source.idle_timeout_ms,
         )
 
-    def _row_before_ms(self, drop: Row, source: Any, late_from: int, mine: list[Row]) -> int:
+    def _row_before_ms(self, drop: Row, source: Any, instance: int, late_from: int, mine: list[Row]) -> int:
         """When a row of the partition was read before it was idle, as a watermark passed the lost one; or the begin."""
-        every = DataflowOracle(self._recording).history(drop["vertex"], drop["instance"], drop["key"])
-        passed_ms = next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= late_from)
-        sent = [
+        judge, queues = DataflowOracle(self._recording), self._recording.table("queues").to_pylist()
+        every = judge.history(drop["vertex"], drop["instance"], drop["key"])
+        passed_ms = [next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= late_from)]
+        behind = [q for q in queues if (q["source"], q["source_instance"]) == (source.name, instance)]
+        numbers = {queue["queue"] for queue in behind}
+        passed_ms += [
             item["put_ms"]
             for item in self._recording.table("items").to_pylist()
-            if item["queue"] in self._out_of(source.name) and item["kind"] == "watermark" and item["value"] >= late_from
+            if item["queue"] in numbers and item["kind"] == "watermark" and item["value"] >= late_from
         ]
-        idle_ms = min([passed_ms, *sent])
+        # Where the instance itself let nothing so high out, what its vertex coalesced of all instances counts.
+        for queue in behind:
+            steps = judge.history(queue["target"], queue["target_instance"], drop["key"])
+            passed_ms += [at_ms for at_ms, _, levels in steps if levels[queue["edge"]].watermark >= late_from]
+        idle_ms = min(passed_ms)
         before = [row["at_ms"] for row in mine if row["at_ms"] + source.idle_timeout_ms <= idle_ms]
         return max(before, default=0)
-
-    def _out_of(self, source: str) -> set[int]:
-        queues = self._recording.table("queues").to_pylist()
-        return {queue["queue"] for queue in queues if queue["source"] == source}

@@ -1,12 +1,13 @@
 """Why the watermark had passed a row that was dropped: which input it did not wait for, and why.
 
 The row is followed to the one row of a source with the same columns and values. Its partition was idle, was itself that
-far, or was not there yet, when its source let a watermark pass that makes the row late; or when the vertex got one
-without that source, all of whose partitions were idle. What is not in the tables is not known, and never guessed.
+far, or was not there yet, when its source let a watermark pass that makes the row late; or, if all partitions of an
+instance were idle, when one passed behind it. What is not in the tables is not known, and never guessed.
 
 An idle timeout keeps the row if, at each moment until it was read, a partition with a watermark below the row had its
 last row less than that ago. So the least such timeout is the longest wait for a row, of the partition that waits
-shortest. A row that was read at the same moment before it needs one millisecond more.
+shortest. Nothing is needed any more when other sources hold the watermark back until the row is read. Where something
+else may come before a row at the same moment, one millisecond more is needed.
 
 Source: "Keyed watermark support", WM generation and Handling of keyed idle messages.
 """
@@ -14,7 +15,7 @@ Source: "Keyed watermark support", WM generation and Handling of keyed idle mess
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import row_words
 from wmlab.dataflow.answers.values import DroppedRow, Drops
 from wmlab.dataflow.answers.vocabulary import DROPS, FAILED, IDLE_WHEN_PASSED, LostBecause
+from wmlab.dataflow.answers.way import Level, ways_to
 
 _AT: Final = itemgetter("at_ms")
 _NOT_KNOWN: Final[Mapping[str, Value]] = {"lost because": LostBecause.NOT_KNOWN}
@@ -113,7 +115,7 @@ class _Partition:
     """The partition of a source that a dropped row is from, with the others of its source."""
 
     def __init__(self, run: DataflowRun, drop: RecordedRow, row: RecordedRow) -> None:
-        self._row, self._late_from = row, late_from(run, drop)
+        self._row, self._key, self._late_from = row, drop["key"], late_from(run, drop)
         self._source = run.rules.sources[row["vertex"]]
         self._column = run.vertices[row["vertex"]]["keys"][drop["key"]]
         self._rule = run.rules.times[row["vertex"], drop["key"]].mapper
@@ -125,12 +127,14 @@ class _Partition:
             for table in ("coalescing", "source_rows")
         )
         steps, reads = (sorted((each for each in rows if each["at_ms"] <= row["at_ms"]), key=_AT) for rows in tables)
-        self._steps = [step for step in steps if step["key"] == drop["key"]]
+        self._steps = [step for step in steps if step["key"] == self._key]
+        self._instances = {n: step["instance"] for step in self._steps for n in (*step["active"], *step["idle"])}
+        self._ways = ways_to(run, drop, (row["vertex"], row["instance"]))
         silent = self._rule.deviations.rejected_rows_silent
         self._reads = [each for each in reads if each["passed"] or not silent]
         begun_ms = run.executions[drop["execution"] - 1]["started_ms"]
         self._begun_ms = {step["input"]: step["at_ms"] for step in self._steps if step["stimulus"] == "added"}
-        self._begun_ms = dict.fromkeys(self._partitions(), begun_ms) | self._begun_ms
+        self._begun_ms = dict.fromkeys(self._instances, begun_ms) | self._begun_ms
 
     def facts(self, passing: RecordedRow) -> Mapping[str, Value]:
         """What was the matter with it when the watermark passed the row; `passing` is the step at the vertex."""
@@ -143,14 +147,15 @@ class _Partition:
         }
         if self._is_so_far(mark):
             return {"lost because": LostBecause.OWN_ROWS, **known}
-        before = [s for s in self._steps if s["instance"] == self._row["instance"] and s["at_ms"] <= at_ms]
-        passed = (step for step in before if any(value >= self._late_from for _, value in step["emitted"]))
-        decided = next(passed, before[-1] if before else None)
-        if decided is None or number in decided["active"]:
+        mine = [step for step in self._steps if step["instance"] == self._row["instance"]]
+        levels = [Level(mine, frozenset()), *chain(*self._ways)]
+        passed_ms = (next(level.passed_ms(self._key, self._late_from), at_ms) for level in levels)
+        from_ms, timeout_ms = min(passed_ms), self._source.idle_timeout_ms
+        before = [step for step in mine if step["at_ms"] <= from_ms]
+        if not before or number in before[-1]["active"]:
             return _NOT_KNOWN
-        if number not in decided["idle"]:
+        if number not in before[-1]["idle"]:
             return {"lost because": LostBecause.NOT_THERE, **known}
-        from_ms, timeout_ms = min(decided["at_ms"], at_ms), self._source.idle_timeout_ms
         mine = [each["at_ms"] for each in self._reads if each["partition"] == number]
         last_ms = max((ms for ms in mine if ms + timeout_ms <= from_ms), default=self._begun_ms[number])
         return {
@@ -159,7 +164,7 @@ class _Partition:
             "row before at": last_ms,
             "idle since": last_ms + timeout_ms,
             "idle timeout": timeout_ms,
-            "kept with timeout": max(self._waits(from_ms)),
+            "kept with timeout": max(self._waits(from_ms, min(map(self._until_ms, self._ways)))),
         }
 
     def _came_after_a_later_one(self) -> bool:
@@ -168,10 +173,6 @@ class _Partition:
         before = self._reads[: [each["number"] for each in self._reads].index(row["number"])]
         mine = (each for each in before if (each["partition"], each["at_ms"]) == (row["partition"], row["at_ms"]))
         return any(read(each["row"])[self._column] >= self._late_from for each in mine)
-
-    def _partitions(self) -> set[int]:
-        """The partitions of the source that are known."""
-        return {number for step in self._steps for number in (*step["active"], *step["idle"])}
 
     def _is_so_far(self, mark: int | None) -> bool:
         """Whether a partition with this watermark lets one leave that makes the row late."""
@@ -183,16 +184,32 @@ class _Partition:
         steps = (step for step in self._steps if step["at_ms"] <= until_ms and step["input"] is not None)
         return {step["input"]: step["value"] for step in steps if step["value"] is not None}
 
-    def _waits(self, from_ms: int) -> Iterator[int]:
-        """The idle timeouts that are needed at the rows of the source from a moment on, until the lost one."""
-        last_ms = dict(self._begun_ms)
+    def _until_ms(self, way: Sequence[Level]) -> int:
+        """Until when the source can let a watermark pass that makes the row late before it is read (clock, ms)."""
+        until_ms: int = self._row["at_ms"]
+        for level in way:
+            until_ms = level.until_ms(self._key, self._late_from, until_ms)
+        return until_ms
+
+    def _waits(self, from_ms: int, until_ms: int) -> Iterator[int]:
+        """The idle timeouts that are needed at the rows of the source between two moments, until the lost one."""
+        last_ms, longest_ms = dict(self._begun_ms), dict[int, int]()
         for at_ms, rows in groupby(self._reads, key=_AT):
-            marks = self._marks(at_ms - 1)
-            holding = [number for number in last_ms if not self._is_so_far(marks.get(number))]
+            marks, now_ms = self._marks(at_ms - 1), min(at_ms, until_ms)
+            so_far = {number for number in last_ms if self._is_so_far(marks.get(number))}
             for before, row in enumerate(rows):
-                if at_ms >= from_ms:
-                    yield min(at_ms - last_ms[number] for number in holding) + (before > 0)
-                if row["number"] == self._row["number"]:
+                waits_ms: dict[int, int] = {}
+                for number in last_ms.keys() - so_far:
+                    instance = self._instances[number]
+                    tied = before > 0 or now_ms < at_ms or instance != row["instance"]
+                    wait_ms = now_ms - last_ms[number] + tied
+                    waits_ms[instance] = min(wait_ms, waits_ms.get(instance, wait_ms))
+                # What an instance has let through once it never holds again.
+                for instance in waits_ms.keys() & {self._instances[number] for number in so_far}:
+                    longest_ms[instance] = max(waits_ms[instance], longest_ms.get(instance, 0))
+                if now_ms >= from_ms:
+                    yield min(max(wait_ms, longest_ms.get(instance, 0)) for instance, wait_ms in waits_ms.items())
+                if now_ms < at_ms or row["number"] == self._row["number"]:
                     return
                 last_ms[row["partition"]] = at_ms
 
