@@ -56,16 +56,14 @@ class LostRows:
         return name in self._lost_with(source, **fields)
 
     def is_passed_before_it_was_added(self, name: str) -> bool:
-        """Whether the script adds the partition of a row after the vertex was where the row is late."""
+        """Whether the script adds the partition of a row after a watermark by which the row is late had passed."""
         row = next(row for row in self._read if row["id"] == name)
         added = [fault.at_ms for fault in self._script.faults if isinstance(fault, flow.AddPartition)
                  and (fault.source, fault.partition) == (row["vertex"], row["partition"])]  # fmt: skip
         (drop,) = (d for d in self._recording.table("drops").to_pylist() if json.loads(d["row"])["id"] == name)
         window = next(vertex for vertex in self._script.vertices if vertex.name == drop["vertex"])
         late_from = drop["time"] // window.step_ms * window.step_ms + window.step_ms
-        every = DataflowOracle(self._recording).history(drop["vertex"], drop["instance"], drop["key"])
-        passed_ms = next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= late_from)
-        return added != [] and passed_ms <= added[0]
+        return added != [] and self._passed_ms(drop, row["vertex"], row["instance"], late_from) <= added[0]
 
     def _lost_with(self, source: str, **fields: Any) -> set[str]:
         vertices = [replace(vertex, **fields) if vertex.name == source else vertex for vertex in self._script.vertices]
@@ -106,10 +104,16 @@ class LostRows:
 
     def _row_before_ms(self, drop: Row, source: Any, instance: int, late_from: int, mine: list[Row]) -> int:
         """When a row of the partition was read before it was idle, as a watermark passed the lost one; or the begin."""
+        idle_ms = self._passed_ms(drop, source.name, instance, late_from)
+        before = [row["at_ms"] for row in mine if row["at_ms"] + source.idle_timeout_ms <= idle_ms]
+        return max(before, default=0)
+
+    def _passed_ms(self, drop: Row, source: str, instance: int, late_from: int) -> int:
+        """When the first watermark by which a row is late had passed its source, or what is behind that (ms)."""
         judge, queues = DataflowOracle(self._recording), self._recording.table("queues").to_pylist()
         every = judge.history(drop["vertex"], drop["instance"], drop["key"])
         passed_ms = [next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= late_from)]
-        behind = [q for q in queues if (q["source"], q["source_instance"]) == (source.name, instance)]
+        behind = [q for q in queues if (q["source"], q["source_instance"]) == (source, instance)]
         numbers = {queue["queue"] for queue in behind}
         passed_ms += [
             item["put_ms"]
@@ -120,6 +124,4 @@ class LostRows:
         for queue in behind:
             steps = judge.history(queue["target"], queue["target_instance"], drop["key"])
             passed_ms += [at_ms for at_ms, _, levels in steps if levels[queue["edge"]].watermark >= late_from]
-        idle_ms = min(passed_ms)
-        before = [row["at_ms"] for row in mine if row["at_ms"] + source.idle_timeout_ms <= idle_ms]
-        return max(before, default=0)
+        return min(passed_ms)

@@ -133,8 +133,8 @@ class _Partition:
         silent = self._rule.deviations.rejected_rows_silent
         self._reads = [each for each in reads if each["passed"] or not silent]
         begun_ms = run.executions[drop["execution"] - 1]["started_ms"]
-        self._begun_ms = {step["input"]: step["at_ms"] for step in self._steps if step["stimulus"] == "added"}
-        self._begun_ms = dict.fromkeys(self._instances, begun_ms) | self._begun_ms
+        self._added = [{**step} for step in self._steps if step["stimulus"] == "added"]
+        self._begun_ms = dict.fromkeys(self._instances, begun_ms) | {s["input"]: s["at_ms"] for s in self._added}
 
     def facts(self, passing: RecordedRow) -> Mapping[str, Value]:
         """What was the matter with it when the watermark passed the row; `passing` is the step at the vertex."""
@@ -193,8 +193,10 @@ class _Partition:
 
     def _waits(self, from_ms: int, until_ms: int) -> Iterator[int]:
         """The idle timeouts that are needed at the rows of the source between two moments, until the lost one."""
-        last_ms, longest_ms = dict(self._begun_ms), dict[int, int]()
-        for at_ms, rows in groupby(self._reads, key=_AT):
+        added = [step | {"partition": step["input"], "number": None} for step in self._added]
+        last_ms = {n: ms for n, ms in self._begun_ms.items() if n not in {step["input"] for step in self._added}}
+        longest_ms: dict[int, int] = {}
+        for at_ms, rows in groupby(sorted([*added, *self._reads], key=_AT), key=_AT):
             marks, now_ms = self._marks(at_ms - 1), min(at_ms, until_ms)
             so_far = {number for number in last_ms if self._is_so_far(marks.get(number))}
             for before, row in enumerate(rows):
