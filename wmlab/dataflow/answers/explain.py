@@ -30,7 +30,13 @@ from wmlab.dataflow.model.join import LEFT, RIGHT, START
 
 _MOMENTS: Final = 200
 """The most moments at which a run is looked at; between two of them what held at the first is taken to hold."""
-_CHANGES: Final = (("coalescing", "at_ms"), ("items", "put_ms"), ("calls", "began_ms"), ("calls", "ended_ms"))
+_CHANGES: Final = (
+    ("coalescing", "at_ms"),
+    ("items", "put_ms"),
+    ("items", "taken_ms"),
+    ("calls", "began_ms"),
+    ("calls", "ended_ms"),
+)
 
 
 def explain(
@@ -212,18 +218,18 @@ def _kind(holders: Sequence[Holder]) -> CauseKind:
 
 
 def _moments_of(run: DataflowRun) -> list[int]:
-    """The moments (clock, ms) at which holders may change: items are put, calls begin and end, so do faults.
+    """The moments (clock, ms) at which holders may change: items are put and taken, calls begin and end, so do faults.
 
     Of more than `_MOMENTS`, as many at equal distances stand for them, with those of faults. None if nothing began.
     """
     if not run.executions:
         return []
     begun, end_ms = run.clock_ms()
-    moments = {row[clock] for table, clock in _CHANGES for row in run.rows(table)}
+    moments = set().union(*(run.moments(table, clock) for table, clock in _CHANGES))
     if len(moments) > _MOMENTS:
         moments = {begun + number * (end_ms - begun) // _MOMENTS for number in range(_MOMENTS)}
     moments |= run.job.fault_moments
-    return [begun, *sorted(at_ms for at_ms in moments if at_ms is not None and begun < at_ms < end_ms), end_ms]
+    return [begun, *sorted(at_ms for at_ms in moments if begun < at_ms < end_ms), end_ms]
 
 
 def holders_at(

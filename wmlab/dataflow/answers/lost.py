@@ -156,8 +156,8 @@ class _Partition:
             return _NOT_KNOWN
         if number not in before[-1]["idle"]:
             return {"lost because": LostBecause.NOT_THERE, **known}
-        mine = [each["at_ms"] for each in self._reads if each["partition"] == number]
-        last_ms = max((ms for ms in mine if ms + timeout_ms <= from_ms), default=self._begun_ms[number])
+        reads = [each["at_ms"] for each in self._reads if each["partition"] == number]
+        last_ms = max((ms for ms in reads if ms + timeout_ms <= from_ms), default=self._begun_ms[number])
         return {
             "lost because": LostBecause.IDLE,
             **known,
