@@ -45,15 +45,21 @@ class LostRows:
             name = json.loads(drop["row"])["id"]
             yield name, self._lost(name, drop)
 
-    @property
-    def has_ties(self) -> bool:
-        """Whether chance may say which of several sources, or instances of one, takes its turn first at a moment."""
-        return sum(vertex.parallelism or 1 for vertex in self._script.vertices if isinstance(vertex, flow.Source)) > 1
-
     def is_lost(self, name: str, **fields: Any) -> bool:
         """Whether a row is lost when its source has other fields."""
         source = next(row["vertex"] for row in self._read if row["id"] == name)
         return name in self._lost_with(source, **fields)
+
+    def is_idle_before(self, name: str, *, since_ms: int, idle_timeout_ms: int) -> bool:
+        """Whether with a timeout the partition of a row is idle at some time between a moment and when it is read."""
+        row = next(row for row in self._read if row["id"] == name)
+        where = row["vertex"], row["instance"], "partition"
+        steps = self._run_with(row["vertex"], idle_timeout_ms=idle_timeout_ms).table("coalescing").to_pylist()
+        return any(
+            row["partition"] in step["idle"]
+            for step in steps
+            if (step["vertex"], step["instance"], step["level"]) == where and since_ms < step["at_ms"] <= row["at_ms"]
+        )
 
     def is_passed_before_it_was_added(self, name: str) -> bool:
         """Whether the script adds the partition of a row after a watermark by which the row is late had passed."""
@@ -65,9 +71,12 @@ class LostRows:
         late_from = drop["time"] // window.step_ms * window.step_ms + window.step_ms
         return added != [] and self._passed_ms(drop, row["vertex"], row["instance"], late_from) <= added[0]
 
-    def _lost_with(self, source: str, **fields: Any) -> set[str]:
+    def _run_with(self, source: str, **fields: Any) -> Any:
         vertices = [replace(vertex, **fields) if vertex.name == source else vertex for vertex in self._script.vertices]
-        drops = self._script.replace(vertices=vertices).record().table("drops").to_pylist()
+        return self._script.replace(vertices=vertices).record()
+
+    def _lost_with(self, source: str, **fields: Any) -> set[str]:
+        drops = self._run_with(source, **fields).table("drops").to_pylist()
         return {json.loads(drop["row"])["id"] for drop in drops}
 
     @cached_property

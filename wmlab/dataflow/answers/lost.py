@@ -4,10 +4,9 @@ The row is followed to the one row of a source with the same columns and values.
 far, or was not there yet, when its source let a watermark pass that makes the row late; or, if all partitions of an
 instance were idle, when one passed behind it. What is not in the tables is not known, and never guessed.
 
-An idle timeout keeps the row if, at each moment until it was read, a partition with a watermark below the row had its
-last row less than that ago. So the least such timeout is the longest wait for a row, of the partition that waits
-shortest. Nothing is needed any more when other sources hold the watermark back until the row is read. Where something
-else may come before a row at the same moment, one millisecond more is needed.
+An idle timeout keeps the row if with it the partition is not idle from then on until the row is read: then the source
+waits for it. So it is the longest wait for a row of the partition in that time. One millisecond more is needed where
+another row was read before it at the same moment.
 
 Source: "Keyed watermark support", WM generation and Handling of keyed idle messages.
 """
@@ -15,7 +14,6 @@ Source: "Keyed watermark support", WM generation and Handling of keyed idle mess
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final
 
@@ -27,7 +25,7 @@ from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import row_words
 from wmlab.dataflow.answers.values import DroppedRow, Drops
 from wmlab.dataflow.answers.vocabulary import DROPS, FAILED, IDLE_WHEN_PASSED, LostBecause
-from wmlab.dataflow.answers.way import Level, ways_to
+from wmlab.dataflow.model.items import MIN
 
 _AT: Final = itemgetter("at_ms")
 _NOT_KNOWN: Final[Mapping[str, Value]] = {"lost because": LostBecause.NOT_KNOWN}
@@ -115,7 +113,7 @@ class _Partition:
     """The partition of a source that a dropped row is from, with the others of its source."""
 
     def __init__(self, run: DataflowRun, drop: RecordedRow, row: RecordedRow) -> None:
-        self._row, self._key, self._late_from = row, drop["key"], late_from(run, drop)
+        self._run, self._drop, self._row, self._key, self._late_from = run, drop, row, drop["key"], late_from(run, drop)
         self._source = run.rules.sources[row["vertex"]]
         self._column = run.vertices[row["vertex"]]["keys"][drop["key"]]
         self._rule = run.rules.times[row["vertex"], drop["key"]].mapper
@@ -128,13 +126,11 @@ class _Partition:
         )
         steps, reads = (sorted((each for each in rows if each["at_ms"] <= row["at_ms"]), key=_AT) for rows in tables)
         self._steps = [step for step in steps if step["key"] == self._key]
-        self._instances = {n: step["instance"] for step in self._steps for n in (*step["active"], *step["idle"])}
-        self._ways = ways_to(run, drop, (row["vertex"], row["instance"]))
         silent = self._rule.deviations.rejected_rows_silent
         self._reads = [each for each in reads if each["passed"] or not silent]
         begun_ms = run.executions[drop["execution"] - 1]["started_ms"]
-        self._added = [{**step} for step in self._steps if step["stimulus"] == "added"]
-        self._begun_ms = dict.fromkeys(self._instances, begun_ms) | {s["input"]: s["at_ms"] for s in self._added}
+        added = (s for s in self._steps if (s["stimulus"], s["input"]) == ("added", row["partition"]))
+        self._begun_ms = next((step["at_ms"] for step in added), begun_ms)
 
     def facts(self, passing: RecordedRow) -> Mapping[str, Value]:
         """What was the matter with it when the watermark passed the row; `passing` is the step at the vertex."""
@@ -148,23 +144,22 @@ class _Partition:
         if self._is_so_far(mark):
             return {"lost because": LostBecause.OWN_ROWS, **known}
         mine = [step for step in self._steps if step["instance"] == self._row["instance"]]
-        levels = [Level(mine, frozenset()), *chain(*self._ways)]
-        passed_ms = (next(level.passed_ms(self._key, self._late_from), at_ms) for level in levels)
-        from_ms, timeout_ms = min(passed_ms), self._source.idle_timeout_ms
+        from_ms = min([at_ms, *self._passed_ms(self._drop["vertex"], self._drop["instance"])])
+        timeout_ms = self._source.idle_timeout_ms
         before = [step for step in mine if step["at_ms"] <= from_ms]
         if not before or number in before[-1]["active"]:
             return _NOT_KNOWN
         if number not in before[-1]["idle"]:
             return {"lost because": LostBecause.NOT_THERE, **known}
         reads = [each["at_ms"] for each in self._reads if each["partition"] == number]
-        last_ms = max((ms for ms in reads if ms + timeout_ms <= from_ms), default=self._begun_ms[number])
+        last_ms = max((ms for ms in reads if ms + timeout_ms <= from_ms), default=self._begun_ms)
         return {
             "lost because": LostBecause.IDLE,
             **known,
             "row before at": last_ms,
             "idle since": last_ms + timeout_ms,
             "idle timeout": timeout_ms,
-            "kept with timeout": max(self._waits(from_ms, min(map(self._until_ms, self._ways)))),
+            "kept with timeout": max(self._waits(from_ms)),
         }
 
     def _came_after_a_later_one(self) -> bool:
@@ -184,36 +179,31 @@ class _Partition:
         steps = (step for step in self._steps if step["at_ms"] <= until_ms and step["input"] is not None)
         return {step["input"]: step["value"] for step in steps if step["value"] is not None}
 
-    def _until_ms(self, way: Sequence[Level]) -> int:
-        """Until when the source can let a watermark pass that makes the row late before it is read (clock, ms)."""
-        until_ms: int = self._row["at_ms"]
-        for level in way:
-            until_ms = level.until_ms(self._key, self._late_from, until_ms)
-        return until_ms
+    def _passed_ms(self, vertex: str, instance: int) -> Iterator[int]:
+        """When a watermark that makes the row late first left each level on the way to an instance (clock, ms)."""
+        run, source = self._run, (self._row["vertex"], self._row["instance"])
+        levels = [("partition", None)] if (vertex, instance) == source else []
+        for queue in run.into(vertex, instance):
+            before = queue["source"], queue["source_instance"]
+            if source in run.sources_of(*before):
+                levels += [("edge", queue["edge"]), ("global", None)]
+                yield from self._passed_ms(*before)
+        for level in levels:
+            where = (self._row["execution"], vertex, instance, *level)
+            steps = run.indexed("coalescing", "level", "edge").get(where, ())
+            yield from (step["at_ms"] for step in steps if dict(step["emitted"]).get(self._key, MIN) >= self._late_from)
 
-    def _waits(self, from_ms: int, until_ms: int) -> Iterator[int]:
-        """The idle timeouts that are needed at the rows of the source between two moments, until the lost one."""
-        added = [step | {"partition": step["input"], "number": None} for step in self._added]
-        last_ms = {n: ms for n, ms in self._begun_ms.items() if n not in {step["input"] for step in self._added}}
-        longest_ms: dict[int, int] = {}
-        for at_ms, rows in groupby(sorted([*added, *self._reads], key=_AT), key=_AT):
-            marks, now_ms = self._marks(at_ms - 1), min(at_ms, until_ms)
-            so_far = {number for number in last_ms if self._is_so_far(marks.get(number))}
-            for before, row in enumerate(rows):
-                waits_ms: dict[int, int] = {}
-                for number in last_ms.keys() - so_far:
-                    instance = self._instances[number]
-                    tied = before > 0 or now_ms < at_ms or instance != row["instance"]
-                    wait_ms = now_ms - last_ms[number] + tied
-                    waits_ms[instance] = min(wait_ms, waits_ms.get(instance, wait_ms))
-                # What an instance has let through once it never holds again.
-                for instance in waits_ms.keys() & {self._instances[number] for number in so_far}:
-                    longest_ms[instance] = max(waits_ms[instance], longest_ms.get(instance, 0))
-                if now_ms >= from_ms:
-                    yield min(max(wait_ms, longest_ms.get(instance, 0)) for instance, wait_ms in waits_ms.items())
-                if now_ms < at_ms or row["number"] == self._row["number"]:
+    def _waits(self, from_ms: int) -> Iterator[int]:
+        """How long the partition waited for each of its rows from a moment on, until the lost one."""
+        partition = self._row["partition"]
+        last_ms, before = self._begun_ms, -1
+        for row in self._reads:
+            if row["instance"] == self._row["instance"]:
+                if row["partition"] == partition and row["at_ms"] >= from_ms:
+                    yield row["at_ms"] - last_ms + (row["at_ms"] == before)
+                if row["number"] == self._row["number"]:
                     return
-                last_ms[row["partition"]] = at_ms
+                last_ms, before = row["at_ms"] if row["partition"] == partition else last_ms, row["at_ms"]
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
