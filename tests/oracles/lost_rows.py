@@ -85,6 +85,28 @@ class LostRows:
         sources = [vertex.name for vertex in self._script.vertices if isinstance(vertex, flow.Source)]
         return {name: self._lost_with(name, idle_timeout_ms=0) for name in sources}
 
+    def _before(self, number: int) -> list[Row]:
+        """The rows of a partition that were read before a row of it."""
+        row = self._read[number]
+        return [
+            other
+            for other in self._read[:number]
+            if (other["vertex"], other["partition"]) == (row["vertex"], row["partition"])
+        ]
+
+    def own_watermark(self, name: str) -> int:
+        """The watermark that the rows of its partition before a row let out, if nothing else held it."""
+        (number,) = (number for number, row in enumerate(self._read) if row["id"] == name)
+        source = next(vertex for vertex in self._script.vertices if vertex.name == self._read[number]["vertex"])
+        mark = max((other["t"] - source.times[0].lag_ms for other in self._before(number)), default=-(2**63))
+        return mark // source.frame_ms * source.frame_ms
+
+    def passed_ms(self, name: str) -> int:
+        """When the window that dropped a row got the watermark by which it still took no lower time (ms)."""
+        (drop,) = (d for d in self._recording.table("drops").to_pylist() if json.loads(d["row"])["id"] == name)
+        every = DataflowOracle(self._recording).history(drop["vertex"], drop["instance"], drop["key"])
+        return next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= drop["limit"])
+
     def _lost(self, name: str, drop: Row) -> Lost:
         (number,) = (number for number, row in enumerate(self._read) if row["id"] == name)
         row = self._read[number]
@@ -92,14 +114,9 @@ class LostRows:
         window = next(vertex for vertex in self._script.vertices if vertex.name == drop["vertex"])
         slide = window.step_ms if isinstance(window, flow.Window) else 1
         late_from = drop["time"] // slide * slide + slide
-        mine = [
-            other
-            for other in self._read[:number]
-            if (other["vertex"], other["partition"]) == (row["vertex"], row["partition"])
-        ]
-        mark = max((other["t"] - source.times[0].lag_ms for other in mine), default=-(2**63))
+        mine = self._before(number)
         because = "not known"
-        if mark // source.frame_ms * source.frame_ms >= late_from:
+        if self.own_watermark(name) >= late_from:
             because = "own rows"
         elif name not in self._kept_without_idleness[source.name]:
             because = "idle"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.oracles.lost_rows import LostRows
-from tests.oracles.random_dataflows import random_dataflow, with_another_fault, with_instances
+from tests.oracles.random_dataflows import random_dataflow, with_another_fault, with_instances, with_join
 from tests.repetitions import repetitions
 
 RUNS = repetitions(60, long=1_000)
@@ -23,6 +23,8 @@ def differences(recording: Any) -> tuple[list[str], Counter[str]]:
         wrong.append(f"rows {sorted(said)}, not {sorted(lost)}")
     for name, truth in lost.items():
         facts, partition = said[name], f"partition {truth.partition} of {truth.source}"
+        if facts["passed at"] != judge.passed_ms(name):
+            wrong.append(f"{name}: passed at {facts['passed at']}, not {judge.passed_ms(name)}")
         if (facts["lost because"], facts.get("partition")) != (truth.because, partition):
             wrong.append(f"{name}: {dict(facts)}, not {truth}")
         elif truth.because == "idle":
@@ -77,3 +79,22 @@ def test_rows_of_a_partition_that_was_added_late_and_rows_after_a_restart_have_t
     count(reasons.total(), "lost rows of partitions that were added, or after a restart")
     assert wrong == []
     assert min(reasons["idle"], reasons["not there"]) > 5
+
+
+def test_rows_that_a_join_drops_have_their_reason(count: Any) -> None:
+    wrong, reasons = [], Counter[str]()
+    for seed in range(RUNS // 2):
+        dataflow = with_join(random_dataflow(seed), seed)
+        recording = (with_instances(dataflow, seed) if seed % 2 else dataflow).replace(jitter_ms=0).record()
+        judge = LostRows(recording)
+        for drop in recording.why_dropped():
+            because, name = str(drop.facts["lost because"]), drop.row["id"]
+            reasons[because] += 1
+            is_own = judge.own_watermark(name) > drop.number("time")
+            if because != ("own rows" if is_own else "idle"):
+                wrong.append(f"seed {seed}: {name} is lost because of {because}")
+            if because == "idle":
+                wrong += [f"seed {seed}: {text}" for text in wrong_timeout(judge, name, drop.facts)]
+    count(reasons.total(), "rows that joins dropped")
+    assert wrong == []
+    assert min(reasons["idle"], reasons["own rows"]) > 5
