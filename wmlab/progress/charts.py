@@ -156,7 +156,7 @@ def sequence_prefix(
                     Steps(name="highest seen", role="perfect", xs=xs, ys=above),
                     Steps(name="prefix", role="lower", xs=xs, ys=below),
                     Dots(
-                        name="came behind a later one",
+                        name="out of order",
                         role="upper",
                         shape="circle",
                         xs=[ms for ms, number, top in zip(at_ms, sequences, highest, strict=True) if number != top],

@@ -175,12 +175,14 @@ class Job(Simulation):
 
         A function of a user's own that remembers something is not copied.
         """
-        fixed = (self.dataflow, self.deviations, self.plan, self.layout, self.arrivals, self.times, self._tables)
-        shared = [*fixed, *self._tables.values(), *self.layout.nodes.values(), *self.layout.channels]
-        shared += [*self.layout.edges, *chain(*self.times.values())]
-        shared += [read.entries for read in chain(*self.arrivals.values())]
-        # The numbers of events go on together, and so keep their order.
-        shared += [self.taken_ms, self.taken, self._running, self._snapshots, self.env._eid]
+        shared = [
+            *(self.dataflow, self.deviations, self.plan, self.layout, self.arrivals, self.times, self._running),
+            *(self._tables, self.taken_ms, self.taken, *self._tables.values()),
+            *(*self.layout.nodes.values(), *self.layout.channels, *self.layout.edges, *chain(*self.times.values())),
+            *(read.entries for read in chain(*self.arrivals.values())),
+            # The numbers of snapshots and events go on together, and so keep their order.
+            *(self._snapshots, self.env._eid),
+        ]
         memo: dict[int, Any] = {id(value): value for value in shared}
         memo |= {id(draws): copy(draws) for draws in (self._chances, *(calls.delays for calls in self._calls.values()))}
         parts = [self, *self.instances.values(), *self.queues]
