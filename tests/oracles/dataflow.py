@@ -264,6 +264,10 @@ class DataflowOracle:
         every, _ = self.levels(vertex, instance, key, at_ms)
         return self._below(vertex, instance, key, at_ms, every.watermark)
 
+    def below(self, vertex: str, instance: int, key: int, at_ms: int, needed: int) -> set[Place]:
+        """The places that are below a watermark that an instance needs."""
+        return self._below(vertex, instance, key, at_ms, needed - 1)
+
     def _below(self, vertex: str, instance: int, key: int, at_ms: int, top: int) -> set[Place]:
         """The places without which nothing above `top` comes out of an instance."""
         if vertex not in self._joins:
