@@ -19,7 +19,7 @@ from wmlab.core.holders import Holders, holders_over
 from wmlab.core.overlap import TimeRange, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of, setters_first
-from wmlab.dataflow.answers.cause_facts import of_end, of_watermark
+from wmlab.dataflow.answers.cause_facts import of_failure, of_watermark
 from wmlab.dataflow.answers.lost import dropped_rows, drops_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun, run_of
@@ -245,9 +245,8 @@ def holders_at(
     also: dict[str, Value] = {
         "inputs apart": _times_apart(run, vertex, run.end_ms) or None,
         "never happened": tuple(in_vain),
+        **of_failure(run.end),
     }
-    if run.end is not None and run.end.is_failure:
-        also |= of_end(run.end)
     return holders_over(
         stretches,
         stream=run.stream,

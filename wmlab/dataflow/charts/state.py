@@ -15,17 +15,18 @@ from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, joined, moment, rounded
-from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, row_words
 from wmlab.dataflow.answers.vocabulary import AT_THE_END, FAILED, STATE
-from wmlab.dataflow.charts.levels import dataflow_run_of
+from wmlab.dataflow.charts.levels import POINTS_DRAWN, dataflow_run_of
 
 _ITEMS_DRAWN: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
 _LANE: Final = 56.0
+_item: Final = itemgetter("execution", "queue", "sequence")
 _SPREAD: Final = 0.5
 """The part of a lane over which items are spread that go together."""
 ItemEnds = Mapping[tuple[int, int, int], tuple[Coordinate, Coordinate]]
@@ -102,10 +103,6 @@ def _item_ends(items: Sequence[RecordedRow], lanes_of: Mapping[int, tuple[int, i
     return ends
 
 
-def _item(row: RecordedRow) -> tuple[int, int, int]:
-    return row["execution"], row["queue"], row["sequence"]
-
-
 def _layers(items: Sequence[RecordedRow], ends: ItemEnds, span: tuple[int, int]) -> list[Layer]:
     """Lines by kind, the points where items were taken, and crosses for those that were not; all within `span`."""
     layers: list[Layer] = []
@@ -170,9 +167,6 @@ def _sentence_of_items(items: Sequence[RecordedRow]) -> str:
     return f"Items on the queues: {', '.join(parts)}; not taken: {grouped(left)}."
 
 
-_POINTS_DRAWN: Final = 400
-
-
 def state_size(
     recording: Recording,
     *others: Recording,
@@ -198,7 +192,7 @@ def state_size(
     rules, drawn = list[Rule](), 0
     for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
         curves.append(_sizes(run, name, begun_ms, end_ms))
-        xs, ys = thinned(*curves[-1], _POINTS_DRAWN)
+        xs, ys = thinned(*curves[-1], POINTS_DRAWN)
         drawn += len(xs)
         layers.append(Steps(name=label, role=role, xs=xs, ys=ys))
         fails = f"{label} fails" if others else "the job fails"
@@ -265,12 +259,12 @@ def _head(
     limits: Sequence[int],
 ) -> Head:
     """What the vertex held in each run, at most and at the end; of a single one how the job failed."""
-    end, most = runs[0].end, [max(sizes) for _, sizes in curves]
+    most = [max(sizes) for _, sizes in curves]
     since_ms = tuple(at_ms[sizes.index(top)] for (at_ms, sizes), top in zip(curves, most, strict=True))
     facts = dataflow_facts(
         runs[0],
         {
-            **(of_end(end) if len(runs) == 1 and end is not None and end.is_failure else {}),
+            **(of_failure(runs[0].end) if len(runs) == 1 else {}),
             "run": tuple(names),
             "vertex": vertex,
             "held at most": tuple(most),

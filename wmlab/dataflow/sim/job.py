@@ -84,8 +84,8 @@ class Calls:
 
     def _end(self, instance: ProcessorInstance, number: int, written: int, results: Any) -> None:
         """A call is over; without results it has failed."""
-        outcome = "failed" if results is None else "answered"
-        self._job.calls.set(written, ended_ms=self._job.now_ms, outcome=outcome)
+        job = self._job
+        job.calls.set(written, ended_ms=job.now_ms, outcome="failed" if results is None else "answered")
         instance.answer(number, results)
 
 
@@ -188,8 +188,7 @@ class Job(Simulation):
         parts = [self, *self.instances.values(), *self.queues]
         memo |= {id(part): copy(part) for part in parts}
         for part in parts:
-            names = part.__slots__ if isinstance(part, Queue) else vars(part)
-            for name in names:
+            for name in part.__slots__ if isinstance(part, Queue) else vars(part):
                 setattr(memo[id(part)], name, deepcopy(getattr(part, name), memo))
         twin: Job = memo[id(self)]
         return twin
