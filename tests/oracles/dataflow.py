@@ -264,6 +264,10 @@ class DataflowOracle:
         every, _ = self.levels(vertex, instance, key, at_ms)
         return self._below(vertex, instance, key, at_ms, every.watermark)
 
+    def below(self, vertex: str, instance: int, key: int, at_ms: int, needed: int) -> set[Place]:
+        """The places that are below a watermark that an instance needs."""
+        return self._below(vertex, instance, key, at_ms, needed - 1)
+
     def _below(self, vertex: str, instance: int, key: int, at_ms: int, top: int) -> set[Place]:
         """The places without which nothing above `top` comes out of an instance."""
         if vertex not in self._joins:
@@ -319,6 +323,52 @@ class DataflowOracle:
             top = max(top, self._floor(min(restored.values()), frame))
         below = {Place(source, instance, n) for n in active if self._floor(marks.get(n), frame) <= top}
         return below or {Place(source, instance, None)}
+
+    def not_waited_for(self, at_ms: int, watermark: int | None, key: int) -> dict[str, int]:
+        """The partitions of all sources that are idle with a watermark below this one, with when they became so (ms).
+
+        That is the idle timeout after the last row, or after the begin of the execution.
+        """
+        idle: dict[str, int] = {}
+        if watermark is None:
+            return idle
+        begun_ms = self._recording.table("executions").to_pylist()[self._execution - 1]["started_ms"]
+        reads = [r for r in self._recording.table("source_rows").to_pylist() if r["execution"] == self._execution]
+        steps = [step for step in self._steps if step["level"] == "partition" and step["at_ms"] <= at_ms]
+        for source, known in self._sources.items():
+            for number in range(known.partitions):
+                mine = [s for s in steps if (s["vertex"], s["input"], s["key"]) == (source, number, key)]
+                marks = [step["value"] for step in mine if step["value"] is not None]
+                rows = (r for r in reads if (r["vertex"], r["partition"]) == (source, number) and r["at_ms"] <= at_ms)
+                since_ms = max((row["at_ms"] for row in rows), default=begun_ms) + known.idle_timeout_ms
+                is_below = key in {time.key for time in known.times} and (not marks or marks[-1] < watermark)
+                if is_below and since_ms <= at_ms:
+                    idle[f"partition {number} of {source}"] = since_ms
+        return idle
+
+    def fault(self, source: str, partition: int, at_ms: int) -> tuple[str, int, int] | None:
+        """The first fault of the script that keeps rows of a partition back now: its kind, and from when to when (ms).
+
+        Rows that are late are on their way after the time of that fault.
+        """
+        kinds = {"SilentPartition": "silenced", "LatePartition": "delayed"}
+        for fault in self._recording.dataflow.faults:
+            if (getattr(fault, "source", None), getattr(fault, "partition", None)) == (source, partition):
+                kind, until_ms = kinds.get(type(fault).__name__), fault.at_ms + getattr(fault, "for_ms", 0)
+                if kind is not None and fault.at_ms <= at_ms < until_ms + getattr(fault, "by_ms", 0):
+                    return kind, fault.at_ms, until_ms
+        return None
+
+    def next_frame(self, source: str, instance: int, at_ms: int) -> int | None:
+        """The lowest watermark of its frames above all that an instance of a source has sent; None: it sent none."""
+        numbers = {q["queue"] for q in self._queues if (q["source"], q["source_instance"]) == (source, instance)}
+        sent = [
+            item["value"]
+            for item in self._items
+            if item["queue"] in numbers and item["kind"] == "watermark" and item["put_ms"] <= at_ms
+        ]
+        frame = self._sources[source].frame_ms
+        return (max(sent) // frame + 1) * frame if sent else None
 
     def _read_by(self, source: str, instance: int) -> list[int]:
         known = self._sources[source]

@@ -22,6 +22,41 @@ SAMPLED_MS = 240
 _NAMED = re.compile(r"partition (\d+) of (\w+)")
 
 
+def several(value: Any, number: int | None = None) -> tuple[Any, ...]:
+    """A value of facts as one for each of so many parties; of None without a number, none."""
+    if value is None:
+        return (None,) * (number or 0)
+    return value if isinstance(value, tuple) else (value,)
+
+
+def wrong_idle(judge: DataflowOracle, answer: Any, at_ms: int) -> list[str]:
+    """What an answer says otherwise than the judge about the partitions that are idle and hold nothing."""
+    both = (several(answer.facts.get(label)) for label in ("not waited for", "not waited for since"))
+    told = dict(zip(*both, strict=True))
+    held = {holder.name for holder in answer.holders}
+    every = judge.not_waited_for(at_ms, answer.watermark, answer.key)
+    idle = {name: since_ms for name, since_ms in every.items() if name not in held}
+    is_over = answer.cause in {"failed", "completed"}
+    return [] if is_over or told == idle else [f"{at_ms}: {told} are not waited for, not {idle}"]
+
+
+def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: int) -> list[str]:
+    """What an answer says otherwise than the judge about the faults and frames of the partitions that hold."""
+    names, wrong = several(answer.facts["holder"]), []
+    copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
+    labels = ("fault", "fault from", "fault until", "cause", "next watermark")
+    rows = zip(names, *(several(answer.facts.get(label), len(names)) for label in labels), strict=True)
+    for name, *fault, cause, next_mark in rows:
+        number, vertex = _NAMED.findall(name)[0]
+        expected = judge.fault(vertex, int(number), at_ms) or (None, None, None)
+        if tuple(fault) != expected:
+            wrong.append(f"{at_ms}: {name} has the fault {fault}, not {expected}")
+        frame = judge.next_frame(vertex, int(number) % copies[vertex], at_ms) if cause == "throttled" else None
+        if len(recording.table("executions")) == 1 and next_mark != frame:
+            wrong.append(f"{at_ms}: the next watermark of {name} is {next_mark}, not {frame}")
+    return wrong
+
+
 def differences(recording: Any, at_ms: int) -> list[str]:
     """What `explain` says otherwise than the judge about the window of a recording at a moment; raises for none."""
     judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex="count")
@@ -34,6 +69,7 @@ def differences(recording: Any, at_ms: int) -> list[str]:
     of_all = [judge.levels("count", number, answer.key, at_ms)[0].watermark for number in range(copies["count"])]
     if every.watermark != min(of_all):
         wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
+    wrong += wrong_idle(judge, answer, at_ms)
     places = judge.holders("count", answer.instance, answer.key, at_ms)
     if not places or any(place.partition is None for place in places):
         # All have ended; or something is on its way, or in a join after a restart.
@@ -48,8 +84,14 @@ def differences(recording: Any, at_ms: int) -> list[str]:
     if named != places:
         wrong.append(f"{at_ms}: held by {named}, not by {places}")
     ranked = [Place(holder.vertex, holder.instance, holder.partition) for holder in answer.holders]
+    wrong += wrong_of_holders(judge, recording, answer, at_ms)
     if set(ranked[: len(places)]) != places:
         wrong.append(f"{at_ms}: ranked {ranked}, not with {places} first")
+    # The sides of a join need watermarks of their own.
+    is_merged = answer.needed is not None and not any(isinstance(v, flow.Join) for v in recording.dataflow.vertices)
+    every_below = judge.below("count", answer.instance, answer.key, at_ms, answer.needed) if is_merged else set()
+    if all(place.partition is not None for place in every_below) and every_below and below != every_below - places:
+        wrong.append(f"{at_ms}: also below are {below}, not {every_below - places}")
     if below & places:
         wrong.append(f"{at_ms}: one that sets the watermark is among the others: {below}")
     return wrong

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from tests.oracles.lost_rows import LostRows
-from tests.oracles.random_dataflows import random_dataflow, with_another_fault, with_instances
+from tests.oracles.random_dataflows import random_dataflow, with_another_fault, with_instances, with_join
 from tests.repetitions import repetitions
 
 RUNS = repetitions(60, long=1_000)
 
 
 def differences(recording: Any) -> tuple[list[str], Counter[str]]:
-    """What `why_dropped` says otherwise than the judge about the lost rows of a recording, and what it says how often.
-
-    Every row that is kept with a timeout is run again, with that timeout and with 1 ms less.
-    """
+    """What `why_dropped` says otherwise than the judge about lost rows, and how often it says which reason."""
     judge = LostRows(recording)
     said = {drop.row["id"]: drop.facts for drop in recording.why_dropped()}
     wrong, reasons = [], Counter(str(facts["lost because"]) for facts in said.values())
@@ -25,22 +23,36 @@ def differences(recording: Any) -> tuple[list[str], Counter[str]]:
         wrong.append(f"rows {sorted(said)}, not {sorted(lost)}")
     for name, truth in lost.items():
         facts, partition = said[name], f"partition {truth.partition} of {truth.source}"
-        if (facts["lost because"], facts["partition"]) != (truth.because, partition):
-            wrong.append(f"{name}: {facts}, not {truth}")
+        if facts["passed at"] != judge.passed_ms(name):
+            wrong.append(f"{name}: passed at {facts['passed at']}, not {judge.passed_ms(name)}")
+        if (facts["lost because"], facts.get("partition")) != (truth.because, partition):
+            wrong.append(f"{name}: {dict(facts)}, not {truth}")
         elif truth.because == "idle":
-            least_ms = facts["kept with timeout"]
-            if judge.is_lost(name, idle_timeout_ms=least_ms) or not judge.is_lost(name, idle_timeout_ms=least_ms - 1):
-                wrong.append(f"{name}: {least_ms} is not the least timeout that keeps it")
+            wrong += wrong_timeout(judge, name, facts)
             idle = facts["row before at"], facts["idle since"], facts["idle timeout"]
             if idle != (truth.row_before_ms, truth.row_before_ms + truth.idle_timeout_ms, truth.idle_timeout_ms):
-                wrong.append(f"{name}: {facts}, not {truth}")
+                wrong.append(f"{name}: {dict(facts)}, not {truth}")
     return wrong, reasons
+
+
+def wrong_timeout(judge: LostRows, name: str, facts: Any) -> Iterator[str]:
+    """What is wrong with the timeout that is said to keep a row, by runs with that timeout and with 1 ms less.
+
+    With it the row is kept, and its partition never idle in between; with less it is.
+    """
+    timeout_ms, since_ms = facts["kept with timeout"], facts["row before at"]
+    if judge.is_lost(name, idle_timeout_ms=timeout_ms):
+        yield f"{timeout_ms} does not keep {name}"
+    if judge.is_idle_before(name, since_ms=since_ms, idle_timeout_ms=timeout_ms):
+        yield f"{name}: the partition is idle with {timeout_ms}"
+    if not judge.is_idle_before(name, since_ms=since_ms, idle_timeout_ms=timeout_ms - 1):
+        yield f"{name}: the partition is not idle with {timeout_ms - 1}"
 
 
 def test_every_lost_row_has_its_reason_and_the_timeout_that_keeps_it(count: Any) -> None:
     wrong, reasons = [], Counter[str]()
     for seed in range(RUNS):
-        dataflow = with_instances(random_dataflow(seed), seed) if seed % 2 else random_dataflow(seed)
+        dataflow = with_instances(random_dataflow(seed), seed) if seed % 4 else random_dataflow(seed)
         texts, said = differences(dataflow.replace(jitter_ms=0).record())
         wrong += [f"seed {seed}: {text}" for text in texts]
         reasons += said
@@ -52,7 +64,7 @@ def test_every_lost_row_has_its_reason_and_the_timeout_that_keeps_it(count: Any)
 
 
 def test_rows_of_a_partition_that_was_added_late_and_rows_after_a_restart_have_their_reason(count: Any) -> None:
-    """An idle partition is proved by runs with the timeout and with 1 ms less; another is not there before its time."""
+    """An idle partition is proved by runs with other timeouts; another one is not there before its time."""
     wrong, reasons = [], Counter[str]()
     for seed in range(RUNS // 2):
         recording = with_another_fault(random_dataflow(seed), seed).replace(jitter_ms=0).record()
@@ -61,13 +73,28 @@ def test_rows_of_a_partition_that_was_added_late_and_rows_after_a_restart_have_t
             because, name = str(drop.facts["lost because"]), drop.row["id"]
             reasons[because] += 1
             if because == "idle":
-                least_ms = drop.number("kept with timeout")
-                if judge.is_lost(name, idle_timeout_ms=least_ms):
-                    wrong.append(f"seed {seed}: {least_ms} does not keep {name}")
-                if not judge.is_lost(name, idle_timeout_ms=least_ms - 1):
-                    wrong.append(f"seed {seed}: less than {least_ms} keeps {name}")
+                wrong += [f"seed {seed}: {text}" for text in wrong_timeout(judge, name, drop.facts)]
             elif because == "not there" and not judge.is_passed_before_it_was_added(name):
                 wrong.append(f"seed {seed}: the partition of {name} was there")
     count(reasons.total(), "lost rows of partitions that were added, or after a restart")
     assert wrong == []
     assert min(reasons["idle"], reasons["not there"]) > 5
+
+
+def test_rows_that_a_join_drops_have_their_reason(count: Any) -> None:
+    wrong, reasons = [], Counter[str]()
+    for seed in range(RUNS // 2):
+        dataflow = with_join(random_dataflow(seed), seed)
+        recording = (with_instances(dataflow, seed) if seed % 2 else dataflow).replace(jitter_ms=0).record()
+        judge = LostRows(recording)
+        for drop in recording.why_dropped():
+            because, name = str(drop.facts["lost because"]), drop.row["id"]
+            reasons[because] += 1
+            is_own = judge.own_watermark(name) > drop.number("time")
+            if because != ("own rows" if is_own else "idle"):
+                wrong.append(f"seed {seed}: {name} is lost because of {because}")
+            if because == "idle":
+                wrong += [f"seed {seed}: {text}" for text in wrong_timeout(judge, name, drop.facts)]
+    count(reasons.total(), "rows that joins dropped")
+    assert wrong == []
+    assert min(reasons["idle"], reasons["own rows"]) > 5

@@ -119,6 +119,24 @@ class WindowOracle:
             for fault in self._recording.dataflow.faults
         )
 
+    def released_ms(self, end: int, at_ms: int, until_ms: int) -> int | None:
+        """When the watermark reaches the end of a window if no row comes after a moment; None: not until then (ms)."""
+        vertices = [
+            replace(vertex, rows=tuple(row for row in vertex.rows if row[1] <= at_ms))
+            if isinstance(vertex, flow.Source)
+            else vertex
+            for vertex in self._recording.dataflow.vertices
+        ]
+        script = self._recording.dataflow
+        faults = tuple(fault for fault in script.faults if fault.at_ms <= at_ms)
+        run = script.replace(vertices=vertices, faults=faults, duration_ms=until_ms + 1).record()
+        steps = DataflowOracle(run).history(self._vertex, 0, 0)
+        return next((ms for ms, every, _ in steps if every.watermark >= end), None)
+
+    def has_late_rows(self, at_ms: int) -> bool:
+        """Whether rows that a fault delayed come after a moment."""
+        return any(getattr(fault, "by_ms", 0) and fault.at_ms <= at_ms for fault in self._recording.dataflow.faults)
+
     def is_released(self, end: int, at_ms: int, rows: Sequence[tuple[str, int, int]]) -> bool:
         """Whether the window is out a millisecond after a moment at which each of these rows comes.
 

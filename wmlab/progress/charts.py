@@ -121,7 +121,7 @@ def sequence_prefix(
     operator: str | None = None,
     title: str | None = None,
 ) -> Chart:
-    """Draw the longest complete prefix of one origin, the arriving buffers, and the gap that they wait for.
+    """Draw the longest complete prefix of one origin, buffers that came behind a later one, and the gap in between.
 
     `progressed`, a recording or a DataFrame, `stream` and `operator` are as for `progress`; `emitter` names the origin
     and is not needed if there is only one. Raises `ChartError` as `progress`, and for an origin that is not there.
@@ -155,7 +155,14 @@ def sequence_prefix(
                     Between(xs=xs, lows=below, highs=above),
                     Steps(name="highest seen", role="perfect", xs=xs, ys=above),
                     Steps(name="prefix", role="lower", xs=xs, ys=below),
-                    Dots(name="arrival", role="upper", shape="circle", xs=at_ms, ys=sequences, size=2.2),
+                    Dots(
+                        name="out of order",
+                        role="upper",
+                        shape="circle",
+                        xs=[ms for ms, number, top in zip(at_ms, sequences, highest, strict=True) if number != top],
+                        ys=[number for number, top in zip(sequences, highest, strict=True) if number != top],
+                        size=2.2,
+                    ),
                 ],
             )
         ],

@@ -48,7 +48,7 @@ def test_six_rows_are_lost_while_their_partition_is_idle_and_the_timeout_that_ke
     assert said == {("idle", "partition 1 of in", 9_500, 11_500, 2_000, 7_000)}
     assert drops.sentence == (
         "Rows of delayed that were dropped: 6, late by at most 6.0 s. Nothing waited for partition 1 of in when 6 of "
-        "them were passed; a timeout of 7.0 s keeps these."
+        "them were passed; a timeout of 7 s keeps these."
     )
 
 

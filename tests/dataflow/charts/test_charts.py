@@ -142,18 +142,9 @@ def test_queues_show_every_item_in_the_stretch(run: Recording) -> None:
 def test_items_that_nobody_takes_are_crosses() -> None:
     stalled = late(faults=[flow.Stall("both", at_ms=30)]).record()
     chart = charts.queue_diagram(stalled, from_ms=0, to_ms=100)
-    assert "were not taken" in chart.sentence
+    left = sum(row["taken_ms"] is None for row in stalled.table("items").to_pylist())
+    assert 0 < int(chart.sentence.removesuffix(".").rsplit(" ", 1)[1]) <= left
     assert "not taken" in layers_of(chart)
-
-
-def test_a_watermark_overtakes_a_barrier_at_least_once_only() -> None:
-    """The barrier of one queue waits on the other; what lies behind the first is taken meanwhile."""
-    sentences = {}
-    for guarantee in ("at_least_once", "exactly_once"):
-        flows = late(guarantee=guarantee, snapshot_every_ms=20, faults=[], jitter_ms=30.0, duration_ms=400)
-        sentences[guarantee] = charts.queue_diagram(flows.record(), vertices=["a", "b", "both"]).sentence
-    assert "from behind a barrier before it was complete" in sentences["at_least_once"]
-    assert "behind a barrier" not in sentences["exactly_once"]
 
 
 def test_of_many_items_the_first_are_drawn() -> None:

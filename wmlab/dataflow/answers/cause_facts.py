@@ -25,6 +25,11 @@ def of_end(end: JobEnd | None) -> dict[str, Value]:
     return {"failed at": end.at_ms, "failure": end.reason.rstrip(".") or None}
 
 
+def of_failure(end: JobEnd | None) -> dict[str, Value]:
+    """That the job failed; nothing if it did not."""
+    return of_end(end) if end is not None and end.is_failure else {}
+
+
 def of_watermark(run: DataflowRun, cause: Cause, idle: Mapping[str, int], apart: str) -> tuple[Facts, tuple[str, ...]]:
     """What holds the watermark at an instance, with the templates that say it.
 

@@ -19,7 +19,7 @@ from wmlab.core.holders import Holders, holders_over
 from wmlab.core.overlap import TimeRange, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of, setters_first
-from wmlab.dataflow.answers.cause_facts import of_end, of_watermark
+from wmlab.dataflow.answers.cause_facts import of_failure, of_watermark
 from wmlab.dataflow.answers.lost import dropped_rows, drops_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun, run_of
@@ -30,7 +30,13 @@ from wmlab.dataflow.model.join import LEFT, RIGHT, START
 
 _MOMENTS: Final = 200
 """The most moments at which a run is looked at; between two of them what held at the first is taken to hold."""
-_CHANGES: Final = (("coalescing", "at_ms"), ("items", "put_ms"), ("calls", "began_ms"), ("calls", "ended_ms"))
+_CHANGES: Final = (
+    ("coalescing", "at_ms"),
+    ("items", "put_ms"),
+    ("items", "taken_ms"),
+    ("calls", "began_ms"),
+    ("calls", "ended_ms"),
+)
 
 
 def explain(
@@ -212,18 +218,18 @@ def _kind(holders: Sequence[Holder]) -> CauseKind:
 
 
 def _moments_of(run: DataflowRun) -> list[int]:
-    """The moments (clock, ms) at which holders may change: items are put, calls begin and end, so do faults.
+    """The moments (clock, ms) at which holders may change: items are put and taken, calls begin and end, so do faults.
 
     Of more than `_MOMENTS`, as many at equal distances stand for them, with those of faults. None if nothing began.
     """
     if not run.executions:
         return []
     begun, end_ms = run.clock_ms()
-    moments = {row[clock] for table, clock in _CHANGES for row in run.rows(table)}
+    moments = set().union(*(run.moments(table, clock) for table, clock in _CHANGES))
     if len(moments) > _MOMENTS:
         moments = {begun + number * (end_ms - begun) // _MOMENTS for number in range(_MOMENTS)}
     moments |= run.job.fault_moments
-    return [begun, *sorted(at_ms for at_ms in moments if at_ms is not None and begun < at_ms < end_ms), end_ms]
+    return [begun, *sorted(at_ms for at_ms in moments if begun < at_ms < end_ms), end_ms]
 
 
 def holders_at(
@@ -239,9 +245,8 @@ def holders_at(
     also: dict[str, Value] = {
         "inputs apart": _times_apart(run, vertex, run.end_ms) or None,
         "never happened": tuple(in_vain),
+        **of_failure(run.end),
     }
-    if run.end is not None and run.end.is_failure:
-        also |= of_end(run.end)
     return holders_over(
         stretches,
         stream=run.stream,

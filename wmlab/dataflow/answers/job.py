@@ -1,13 +1,13 @@
 """A recorded job that runs again up to the moment of a question, so that an answer looks at the job itself.
 
 A dataflow and its seed give the same run each time. So the job is run up to the moment, and read there: what an
-instance holds, what lies on a queue, when a partition is excluded as idle. A later moment goes on from an earlier one:
-questions about many moments in ascending order run the job once.
+instance holds, what lies on a queue, when a partition is excluded as idle. A later moment goes on from an earlier one,
+or from a copy that was made on the way: questions about many moments, in any order, run the job hardly more than once.
 
 Everything that answers know of a running job is in this module. It uses, and nothing else:
 
-    sim Job(dataflow, readings)    a job that has not begun: begin(), advance(until_ms, exclusive), dataflow,
-                                   instances[vertex, number], queues[number], items
+    sim Job(dataflow, readings)    a job that has not begun: begin(), advance(until_ms, exclusive), copy(),
+                                   dataflow, instances[vertex, number], queues[number], items
     queue                          room, items with their numbers in the table `items`, channel: number, edge.target,
                                    target_instance
     instance                       name, sent: {key: (watermark, since_ms)}, last_item, outbox, output_queues
@@ -247,33 +247,50 @@ def _fault_kind(fault: AnyFault, vertex: str, instance: int, partition: int | No
     return None
 
 
-_JOBS_KEPT: Final = 3
+_COPIES: Final = 32
+"""The most copies of a job that are made on its way, at equal distances."""
+_ITEMS_APART: Final = 1_000
+"""How many items have to be put on queues until another copy is worth it."""
 
 
 class Job:
     """The job of a recording, which runs again as far as it is asked for.
 
-    A question about an earlier moment begins again. The jobs that stand at the latest moments are kept, and a question
-    goes on with the nearest one before it.
+    A question goes on with the job of the last one, or with a copy of the nearest one that was copied on the way.
     """
 
     def __init__(self, ran: Ran) -> None:
         self._ran = ran
-        self._jobs: dict[int, sim.Job] = {}
+        self._last: tuple[int, sim.Job] | None = None
+        self._copies: dict[int, sim.Job] = {}
+        self._items = 0
 
     def at(self, at_ms: int) -> JobState:
         """The job at a moment (clock, ms), when all that happened then has happened."""
-        nearest_ms = max((known_ms for known_ms in self._jobs if known_ms <= at_ms), default=None)
-        if nearest_ms is None:
-            job = sim.Job(*self._ran)
-            job.begin()
+        copied_ms = max((known_ms for known_ms in self._copies if known_ms <= at_ms), default=None)
+        if self._last is not None and (copied_ms or 0) <= self._last[0] <= at_ms:
+            from_ms, job = self._last
+        elif copied_ms is not None:
+            from_ms, job = copied_ms, self._copies[copied_ms].copy()
         else:
-            job = self._jobs.pop(nearest_ms)
-        job.advance(at_ms + 1)
-        self._jobs[at_ms] = job
-        if len(self._jobs) > _JOBS_KEPT:
-            del self._jobs[min(self._jobs)]
+            from_ms, job = self._ran.dataflow.start_ms, sim.Job(*self._ran)
+            job.begin()
+        self._advance(job, from_ms, at_ms)
+        self._last = at_ms, job
         return JobState(job, at_ms)
+
+    def _advance(self, job: sim.Job, from_ms: int, to_ms: int) -> None:
+        """Let a job go on between two moments, and copy it on the way; not where functions may remember something."""
+        dataflow = self._ran.dataflow
+        step_ms = max(dataflow.duration_ms // _COPIES, 1)
+        for ms in range(dataflow.start_ms, to_ms, step_ms) if not dataflow.functions else ():
+            if ms <= from_ms or ms in self._copies:
+                continue
+            job.advance(ms + 1)
+            if len(job.items.rows) >= self._items + _ITEMS_APART:
+                self._items = len(job.items.rows)
+                self._copies[ms] = job.copy()
+        job.advance(to_ms + 1)
 
     @property
     def fault_moments(self) -> set[int]:

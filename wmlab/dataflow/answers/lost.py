@@ -1,12 +1,12 @@
 """Why the watermark had passed a row that was dropped: which input it did not wait for, and why.
 
 The row is followed to the one row of a source with the same columns and values. Its partition was idle, was itself that
-far, or was not there yet, when its source let a watermark pass that makes the row late; or when the vertex got one
-without that source, all of whose partitions were idle. What is not in the tables is not known, and never guessed.
+far, or was not there yet, when its source let a watermark pass that makes the row late; or, if all partitions of an
+instance were idle, when one passed behind it. What is not in the tables is not known, and never guessed.
 
-An idle timeout keeps the row if, at each moment until it was read, a partition with a watermark below the row had its
-last row less than that ago. So the least such timeout is the longest wait for a row, of the partition that waits
-shortest. A row that was read at the same moment before it needs one millisecond more.
+An idle timeout keeps the row if with it the partition is not idle from then on until the row is read: then the source
+waits for it. So it is the longest wait for a row of the partition in that time. One millisecond more is needed where
+another row was read before it at the same moment.
 
 Source: "Keyed watermark support", WM generation and Handling of keyed idle messages.
 """
@@ -14,20 +14,18 @@ Source: "Keyed watermark support", WM generation and Handling of keyed idle mess
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
 from wmlab.core.words import shown
-from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import row_words
 from wmlab.dataflow.answers.values import DroppedRow, Drops
 from wmlab.dataflow.answers.vocabulary import DROPS, FAILED, IDLE_WHEN_PASSED, LostBecause
+from wmlab.dataflow.model.items import MIN
 
-_AT: Final = itemgetter("at_ms")
 _NOT_KNOWN: Final[Mapping[str, Value]] = {"lost because": LostBecause.NOT_KNOWN}
 
 
@@ -74,11 +72,8 @@ def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
     idle = [row for row in rows if row.because is LostBecause.IDLE]
     if len(rows) == 1:
         return Drops(rows=tuple(rows), facts=rows[0].facts, templates=rows[0].templates)
-    values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows)}
-    if run.end is not None and run.end.is_failure:
-        values |= of_end(run.end)
-    if rows:
-        values["late by"] = max(row.number("late by") for row in rows)
+    values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows), **of_failure(run.end)}
+    values["late by"] = max((row.number("late by") for row in rows), default=None)
     if idle:
         values |= {
             "idle when passed": len(idle),
@@ -110,32 +105,24 @@ def _row_of_source(run: DataflowRun, drop: RecordedRow) -> RecordedRow | None:
 
 
 class _Partition:
-    """The partition of a source that a dropped row is from, with the others of its source."""
+    """The partition of a source that a dropped row is from, and what its instance had read until then."""
 
     def __init__(self, run: DataflowRun, drop: RecordedRow, row: RecordedRow) -> None:
-        self._row, self._late_from = row, late_from(run, drop)
+        self._run, self._drop, self._row, self._key, self._late_from = run, drop, row, drop["key"], late_from(run, drop)
         self._source = run.rules.sources[row["vertex"]]
-        self._column = run.vertices[row["vertex"]]["keys"][drop["key"]]
         self._rule = run.rules.times[row["vertex"], drop["key"]].mapper
-        instances = sorted(
-            each for each in run.sources_of(drop["vertex"], drop["instance"]) if each[0] == row["vertex"]
-        )
-        tables = (
-            [each for where in instances for each in run.indexed(table).get((drop["execution"], *where), ())]
-            for table in ("coalescing", "source_rows")
-        )
-        steps, reads = (sorted((each for each in rows if each["at_ms"] <= row["at_ms"]), key=_AT) for rows in tables)
-        self._steps = [step for step in steps if step["key"] == drop["key"]]
+        where = drop["execution"], row["vertex"], row["instance"]
+        self._steps = [step for step in run.indexed("coalescing").get(where, ()) if step["key"] == self._key]
         silent = self._rule.deviations.rejected_rows_silent
-        self._reads = [each for each in reads if each["passed"] or not silent]
-        begun_ms = run.executions[drop["execution"] - 1]["started_ms"]
-        self._begun_ms = {step["input"]: step["at_ms"] for step in self._steps if step["stimulus"] == "added"}
-        self._begun_ms = dict.fromkeys(self._partitions(), begun_ms) | self._begun_ms
+        reads = [each for each in run.indexed("source_rows")[where] if each["passed"] or not silent]
+        self._reads = reads[: [each["number"] for each in reads].index(row["number"]) + 1]
+        added = (s["at_ms"] for s in self._steps if (s["stimulus"], s["input"]) == ("added", row["partition"]))
+        self._begun_ms = next(added, run.executions[drop["execution"] - 1]["started_ms"])
 
     def facts(self, passing: RecordedRow) -> Mapping[str, Value]:
         """What was the matter with it when the watermark passed the row; `passing` is the step at the vertex."""
         number, at_ms = self._row["partition"], passing["at_ms"]
-        mark = self._marks(self._row["at_ms"] - (not self._came_after_a_later_one())).get(number)
+        mark = self._mark()
         known: dict[str, Value] = {
             "partition": f"partition {number} of {self._source.name}",
             "watermark of partition": mark,
@@ -143,16 +130,15 @@ class _Partition:
         }
         if self._is_so_far(mark):
             return {"lost because": LostBecause.OWN_ROWS, **known}
-        before = [s for s in self._steps if s["instance"] == self._row["instance"] and s["at_ms"] <= at_ms]
-        passed = (step for step in before if any(value >= self._late_from for _, value in step["emitted"]))
-        decided = next(passed, before[-1] if before else None)
-        if decided is None or number in decided["active"]:
+        from_ms = min([at_ms, *self._passed_ms(self._drop["vertex"], self._drop["instance"])])
+        timeout_ms = self._source.idle_timeout_ms
+        before = [step for step in self._steps if step["at_ms"] <= from_ms]
+        if not before or number in before[-1]["active"]:
             return _NOT_KNOWN
-        if number not in decided["idle"]:
+        if number not in before[-1]["idle"]:
             return {"lost because": LostBecause.NOT_THERE, **known}
-        from_ms, timeout_ms = min(decided["at_ms"], at_ms), self._source.idle_timeout_ms
-        mine = [each["at_ms"] for each in self._reads if each["partition"] == number]
-        last_ms = max((ms for ms in mine if ms + timeout_ms <= from_ms), default=self._begun_ms[number])
+        reads = [each["at_ms"] for each in self._reads if each["partition"] == number]
+        last_ms = max((ms for ms in reads if ms + timeout_ms <= from_ms), default=self._begun_ms)
         return {
             "lost because": LostBecause.IDLE,
             **known,
@@ -162,39 +148,43 @@ class _Partition:
             "kept with timeout": max(self._waits(from_ms)),
         }
 
-    def _came_after_a_later_one(self) -> bool:
-        """Whether a row of its partition that the lost one is late for was read before it at the same moment."""
-        row = self._row
-        before = self._reads[: [each["number"] for each in self._reads].index(row["number"])]
-        mine = (each for each in before if (each["partition"], each["at_ms"]) == (row["partition"], row["at_ms"]))
-        return any(read(each["row"])[self._column] >= self._late_from for each in mine)
-
-    def _partitions(self) -> set[int]:
-        """The partitions of the source that are known."""
-        return {number for step in self._steps for number in (*step["active"], *step["idle"])}
+    def _mark(self) -> int | None:
+        """The watermark of the partition as the row was read: with those of the moment if a later row came before."""
+        row, column = self._row, self._run.vertices[self._row["vertex"]]["keys"][self._key]
+        moment = row["partition"], row["at_ms"]
+        mine = (each for each in self._reads[:-1] if (each["partition"], each["at_ms"]) == moment)
+        until_ms = row["at_ms"] - (not any(read(each["row"])[column] >= self._late_from for each in mine))
+        steps = (step for step in self._steps if step["input"] == row["partition"] and step["at_ms"] <= until_ms)
+        return next(iter([step["value"] for step in steps if step["value"] is not None][::-1]), None)
 
     def _is_so_far(self, mark: int | None) -> bool:
         """Whether a partition with this watermark lets one leave that makes the row late."""
         frames = self._rule.frames
         return mark is not None and frames is not None and frames.floor(mark) >= self._late_from
 
-    def _marks(self, until_ms: int) -> dict[int, int]:
-        """The watermark of each partition by a moment, this included."""
-        steps = (step for step in self._steps if step["at_ms"] <= until_ms and step["input"] is not None)
-        return {step["input"]: step["value"] for step in steps if step["value"] is not None}
+    def _passed_ms(self, vertex: str, instance: int) -> Iterator[int]:
+        """When a watermark that makes the row late first left each level on the way to an instance (clock, ms)."""
+        run, source = self._run, (self._row["vertex"], self._row["instance"])
+        levels = [("partition", None)] if (vertex, instance) == source else []
+        for queue in run.into(vertex, instance):
+            before = queue["source"], queue["source_instance"]
+            if source in run.sources_of(*before):
+                levels += [("edge", queue["edge"]), ("global", None)]
+                yield from self._passed_ms(*before)
+        for level in levels:
+            where = (self._row["execution"], vertex, instance, *level)
+            steps = run.indexed("coalescing", "level", "edge").get(where, ())
+            yield from (step["at_ms"] for step in steps if dict(step["emitted"]).get(self._key, MIN) >= self._late_from)
 
     def _waits(self, from_ms: int) -> Iterator[int]:
-        """The idle timeouts that are needed at the rows of the source from a moment on, until the lost one."""
-        last_ms = dict(self._begun_ms)
-        for at_ms, rows in groupby(self._reads, key=_AT):
-            marks = self._marks(at_ms - 1)
-            holding = [number for number in last_ms if not self._is_so_far(marks.get(number))]
-            for before, row in enumerate(rows):
-                if at_ms >= from_ms:
-                    yield min(at_ms - last_ms[number] for number in holding) + (before > 0)
-                if row["number"] == self._row["number"]:
-                    return
-                last_ms[row["partition"]] = at_ms
+        """How long the partition waited for each of its rows from a moment on, until the lost one."""
+        last_ms, before = self._begun_ms, -1
+        for row in self._reads:
+            if row["partition"] == self._row["partition"]:
+                if row["at_ms"] >= from_ms:
+                    yield row["at_ms"] - last_ms + (row["at_ms"] == before)
+                last_ms = row["at_ms"]
+            before = row["at_ms"]
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

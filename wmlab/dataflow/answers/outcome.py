@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
 from wmlab.dataflow.answers.cause import release_ms_of, setters_first
-from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end, of_holders, of_release
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure, of_holders, of_release
 from wmlab.dataflow.answers.run import DataflowRun, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
 from wmlab.dataflow.answers.values import Explanation
@@ -137,7 +137,8 @@ class WindowAnswers:
             number: self.search.job.level(self.vertex, number).emitted.get(self.key, (None, None)) for number in rows
         }
         # Of several instances the one that is furthest from it.
-        instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
+        marks = {number: MIN if mark is None else mark for number, (mark, _) in watermarks.items()}
+        instance = min(rows, key=lambda number: (marks[number], number))
         watermark, since_ms = watermarks[instance]
         values: dict[str, Value] = {
             "window from": start,
@@ -207,9 +208,8 @@ class WindowAnswers:
     def _explanation(
         self, cause: str, end: int, values: Mapping[str, Value], templates: Sequence[Sequence[str]], **fields: Any
     ) -> Explanation:
-        instance, job_end = fields.get("instance"), self.search.end
-        failed = of_end(job_end) if job_end is not None and job_end.is_failure else {}
-        known = {"vertex": self.run.instance_name(self.vertex, instance), "key": self.key, **failed, **values}
+        name = self.run.instance_name(self.vertex, fields.get("instance"))
+        known = {"vertex": name, "key": self.key, **of_failure(self.search.end), **values}
         facts = dataflow_facts(self.run, known)
         return Explanation(
             at_ms=self.search.at_ms,
@@ -223,7 +223,3 @@ class WindowAnswers:
             templates=facts.chosen(FAILED, *templates),
             **fields,
         )
-
-
-def _least(watermark: int | None) -> int:
-    return MIN if watermark is None else watermark

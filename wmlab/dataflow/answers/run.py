@@ -149,6 +149,10 @@ class DataflowRun:
         index = bisect_left(values, watermark)
         return steps[index] if index < len(values) else None
 
+    def moments(self, table: str, clock: str) -> set[int]:
+        """The moments (clock, ms) that a column of a table has."""
+        return {ms for ms in self._recording.table(table)[clock].unique().to_pylist() if ms is not None}
+
     def _rows(self, table: str) -> list[RecordedRow]:
         if table != "coalescing":
             rows: list[RecordedRow] = self._recording.table(table).to_pylist()

@@ -106,7 +106,7 @@ class Search:
         search = {"inputs": self._coalesced, "output": self._output}[at]
         result = _without_idle_release(search(vertex, instance, Target(key, value)))
         if not all(holder.kind in {"idle", "silent"} for holder, _ in result):
-            result.sort(key=_rank)
+            result.sort(key=lambda blocking: blocking[0].marks)
         return unique_holders(
             replace(holder, through=tuple(name for name in holder.through if name != vertex)) for holder, _ in result
         )
@@ -416,12 +416,6 @@ def history_of(run: DataflowRun, execution: RecordedRow, vertex: str, instance: 
         history.insert(0, (row["execution"], row["saved_ms"]))
         number = run.executions[row["execution"] - 1]["snapshot"]
     return history
-
-
-def _rank(blocking: Blocking) -> tuple[int, ...]:
-    """The lower, the earlier it is named."""
-    holder, _ = blocking
-    return holder.marks
 
 
 def _ahead_of(watermark: int | None, others: Iterable[int | None]) -> list[int]:

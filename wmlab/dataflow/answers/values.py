@@ -35,7 +35,7 @@ class DroppedRow(FactAnswer):
     @property
     def templates(self) -> tuple[str, ...]:  # type: ignore[override]
         """The drop, and its cause."""
-        return LATE, BECAUSE[self.because]
+        return LATE, *BECAUSE[self.because]
 
     def number(self, label: str) -> int:
         """The value of a label that is a number."""

@@ -8,6 +8,7 @@ Source: "Keyed watermark support", WM generation, Description of current behavio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -41,7 +42,7 @@ LABELS: Final = vocabulary(
     ("rows", Kind.COUNT, "how many rows it holds"),
     ("part at", Kind.NAME, "the instances that hold them"),
     ("rows of part", Kind.COUNT, "how many each of them holds"),
-    ("needed", Kind.EVENT_TIME, "the lowest watermark that is high enough"),
+    ("needed", Kind.NEEDED_TIME, "the lowest watermark that is high enough"),
     ("came out at", Kind.MOMENT, "when the last of its results left"),
     ("results", Kind.COUNT, "how many results of it have left"),
     ("let out by", Kind.NAME, "the input whose message raised the watermark so that it was closed"),
@@ -69,7 +70,11 @@ LABELS: Final = vocabulary(
     ("row in each of", Kind.NAME, "the partitions in each of which a row is needed"),
     ("row in any of", Kind.NAME, "the partitions in one of which a row is enough"),
     ("row of", Kind.NEEDED_TIME, "the lowest event time that is enough for a row in each of them"),
-    ("row after", Kind.MOMENT, "after when a row in each of them has to come, where the clock moves the watermark"),
+    (
+        "row after",
+        Kind.NEEDED_TIME,
+        "after when a row in each of them has to come if the clock moves the watermark",
+    ),
     ("released at", Kind.MOMENT, "when it is released if nothing comes: by the clock, or by idleness"),
     ("end of", Kind.NAME, "the inputs whose end releases it"),
     ("run", Kind.NAME, "the run"),
@@ -95,7 +100,7 @@ LABELS: Final = vocabulary(
     ("row before at", Kind.MOMENT, "when the partition last had a row, or began, before the watermark passed"),
     ("idle since", Kind.MOMENT, "from when on a partition was idle, and did not count"),
     ("idle timeout", Kind.LENGTH, "after how long without a row a partition of the source is idle"),
-    ("kept with timeout", Kind.LENGTH, "the least idle timeout of the source that keeps the row; exact if jitter_ms=0"),
+    ("kept with timeout", Kind.BOUND, "an idle timeout of the source that keeps the row; exact if jitter_ms=0"),
 )
 FAILED: Final = ("The job failed at {failed at}: {failure}.", "The job failed at {failed at}.")
 AT_A_MOMENT: Final = (
@@ -148,12 +153,13 @@ AT_THE_END: Final = ("At the end it held: {held}.",)
 LATE: Final = (
     "Row ({row}) was dropped by the {rule} rule of {dropped by}: its time {time} is {late by} below {lowest taken}."
 )
-BECAUSE: Final = {
-    LostBecause.IDLE: "Nothing waited for {partition}, idle since {idle since}; "
-    "a timeout of {kept with timeout} keeps it.",
-    LostBecause.OWN_ROWS: "The watermark of {partition} itself was {watermark of partition}, with a lag of {lag}.",
-    LostBecause.NOT_THERE: "The watermark had passed it before {partition} was added.",
-    LostBecause.NOT_KNOWN: "Why the watermark had passed it is not known.",
+BECAUSE: Final[Mapping[LostBecause, tuple[str, ...]]] = {
+    LostBecause.IDLE: (
+        "Nothing waited for {partition}, idle since {idle since}; a timeout of {kept with timeout} keeps it.",
+    ),
+    LostBecause.OWN_ROWS: ("The watermark of {partition} itself was {watermark of partition}, with a lag of {lag}.",),
+    LostBecause.NOT_THERE: ("The watermark had passed it before {partition} was added.",),
+    LostBecause.NOT_KNOWN: (),
 }
 """The second sentence about a lost row; the first is `LATE`."""
 DROPS: Final = (

@@ -28,7 +28,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, rounded
-from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
@@ -177,7 +177,7 @@ def _inputs(queues: Sequence[RecordedRow], steps: Sequence[RecordedRow]) -> tupl
 
 
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
-_POINTS_DRAWN: Final = 400
+POINTS_DRAWN: Final = 400
 _ARRIVALS_DRAWN: Final = 24
 _BESIDE_A_MARK: Final = "\u2003"
 """What moves a label out of the mark at the begin of its box."""
@@ -218,7 +218,7 @@ def coalescing(
     *curves, coalesced_curve = [
         Steps(name=name, role=role, xs=xs, ys=ys)
         for name, role, points in every
-        for xs, ys in [thinned(*points, _POINTS_DRAWN)]
+        for xs, ys in [thinned(*points, POINTS_DRAWN)]
     ]
     rows = [(name, at, y) for name, _, points in every for at, y in zip(*points, strict=True)]
     fewer = drawn_words((sum(len(curve.xs) for curve in (*curves, coalesced_curve)), len(rows), "steps"))
@@ -258,7 +258,7 @@ def _behind(level: LevelHistory, key: int) -> list[Panel]:
     """How far each input that counts is behind the furthest one."""
     xs, watermarks = level.counted(key)
     named = {level.names[number]: values for number, values in watermarks.items()}
-    return behind_furthest(xs, named, [*islice(cycle(_ROLES), len(named))], most=_POINTS_DRAWN)
+    return behind_furthest(xs, named, [*islice(cycle(_ROLES), len(named))], most=POINTS_DRAWN)
 
 
 def _without_output(level: LevelHistory, key: int) -> list[Layer]:
@@ -336,11 +336,10 @@ def _released(level: LevelHistory) -> Dots:
 
 def _head(level: LevelHistory, key: int, dropped: int) -> Head:
     """How the job ended if it failed, the last watermark, and how many rows were dropped."""
-    end = level.run.end
     facts = dataflow_facts(
         level.run,
         {
-            **(of_end(end) if end is not None and end.is_failure else {}),
+            **of_failure(level.run.end),
             "vertex": level.name,
             "watermark": level.coalesced(key)[1][-1],
             "dropped": dropped or None,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.arguments import the_moment, the_names
@@ -14,18 +15,18 @@ from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, joined, moment, rounded
-from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
+from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, row_words
-from wmlab.dataflow.answers.state import held_sizes
 from wmlab.dataflow.answers.vocabulary import AT_THE_END, FAILED, STATE
-from wmlab.dataflow.charts.levels import dataflow_run_of
+from wmlab.dataflow.charts.levels import POINTS_DRAWN, dataflow_run_of
 
 _ITEMS_DRAWN: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
 _LANE: Final = 56.0
+_item: Final = itemgetter("execution", "queue", "sequence")
 _SPREAD: Final = 0.5
 """The part of a lane over which items are spread that go together."""
 ItemEnds = Mapping[tuple[int, int, int], tuple[Coordinate, Coordinate]]
@@ -65,7 +66,7 @@ def queue_diagram(
             remedy="Choose another stretch, or more vertices.",
         )
     drawn = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_ITEMS_DRAWN]
-    sentence = joined(failure_sentence(run), _sentence_of_items(items, routes))
+    sentence = joined(failure_sentence(run), _sentence_of_items(items))
     fewer = drawn_words((_ITEMS_DRAWN, len(items), "items, the first"))
     if to_ms is None or len(items) > _ITEMS_DRAWN:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in drawn)
@@ -100,10 +101,6 @@ def _item_ends(items: Sequence[RecordedRow], lanes_of: Mapping[int, tuple[int, i
             begin, end = lanes_of[queue]
             ends[item] = begin + beside, end + beside
     return ends
-
-
-def _item(row: RecordedRow) -> tuple[int, int, int]:
-    return row["execution"], row["queue"], row["sequence"]
 
 
 def _layers(items: Sequence[RecordedRow], ends: ItemEnds, span: tuple[int, int]) -> list[Layer]:
@@ -163,40 +160,11 @@ def _hover(row: RecordedRow) -> str:
     return what.get(row["kind"], _NAMES.get(row["kind"], str(row["kind"]))) + waited
 
 
-def _overtaking(items: Sequence[RecordedRow], routes: Mapping[int, RecordedRow]) -> int:
-    """How many items were taken from behind a barrier while an instance still waited for it on another queue."""
-    complete: dict[tuple[Any, ...], int] = {}
-    behind: dict[tuple[int, int], list[tuple[int, tuple[Any, ...]]]] = {}
-    for row in items:
-        if row["kind"] == "barrier" and row["taken"] is not None:
-            route = routes[row["queue"]]
-            barrier = (row["execution"], route["target"], route["target_instance"], row["value"])
-            complete[barrier] = max(complete.get(barrier, 0), row["taken"])
-            behind.setdefault((row["execution"], row["queue"]), []).append((row["sequence"], barrier))
-    return sum(
-        row["taken"] is not None and row["sequence"] > sequence and row["taken"] < complete[barrier]
-        for row in items
-        for sequence, barrier in behind.get((row["execution"], row["queue"]), ())
-    )
-
-
-def _sentence_of_items(items: Sequence[RecordedRow], routes: Mapping[int, RecordedRow]) -> str:
+def _sentence_of_items(items: Sequence[RecordedRow]) -> str:
     counts = {kind: sum(row["kind"] == kind for row in items) for kind in _ROLES}
     parts = [counted(count, _NAMES.get(kind, kind)) for kind, count in counts.items() if count]
-    taken = [row for row in items if row["taken_ms"] is not None]
-    left, overtook = len(items) - len(taken), _overtaking(items, routes)
-    text = f"{', '.join(parts)} were on the queues"
-    if taken:
-        slow = max(taken, key=lambda row: row["taken_ms"] - row["put_ms"])
-        route = routes[slow["queue"]]
-        wait = rounded(slow["taken_ms"] - slow["put_ms"])
-        text += f"; the longest wait was {wait}, from {route['source']} to {route['target']}"
-    text += f"; {grouped(left)} were not taken" if left else ""
-    text += f"; {grouped(overtook)} were taken from behind a barrier before it was complete" if overtook else ""
-    return f"{text}."
-
-
-_POINTS_DRAWN: Final = 400
+    left = sum(row["taken_ms"] is None for row in items)
+    return f"Items on the queues: {', '.join(parts)}; not taken: {grouped(left)}."
 
 
 def state_size(
@@ -224,7 +192,7 @@ def state_size(
     rules, drawn = list[Rule](), 0
     for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
         curves.append(_sizes(run, name, begun_ms, end_ms))
-        xs, ys = thinned(*curves[-1], _POINTS_DRAWN)
+        xs, ys = thinned(*curves[-1], POINTS_DRAWN)
         drawn += len(xs)
         layers.append(Steps(name=label, role=role, xs=xs, ys=ys))
         fails = f"{label} fails" if others else "the job fails"
@@ -273,9 +241,13 @@ def _the_vertex(runs: Sequence[DataflowRun], vertex: str | None) -> str:
 
 def _sizes(run: DataflowRun, vertex: str, begun_ms: int, end_ms: int) -> tuple[list[int], list[int]]:
     """The size of all instances together over the clock; a restart begins from what it finds."""
-    instances = range(run.vertex(vertex)["parallelism"])
-    points = (held_sizes(run, execution, vertex, instances, end_ms) for execution in run.executions)
-    totals = {begun_ms: 0} | dict(chain.from_iterable(points))
+    totals = {begun_ms: 0}
+    rows = (row for row in run.rows("state") if (row["vertex"], row["buffer"]) == (vertex, "all"))
+    for _, of_execution in groupby(sorted(rows, key=itemgetter("execution", "at_ms")), key=itemgetter("execution")):
+        sizes: dict[int, int] = {}
+        for row in of_execution:
+            sizes[row["instance"]] = row["size"]
+            totals[row["at_ms"]] = sum(sizes.values())
     return [*totals, end_ms], [*totals.values(), list(totals.values())[-1]]
 
 
@@ -287,12 +259,12 @@ def _head(
     limits: Sequence[int],
 ) -> Head:
     """What the vertex held in each run, at most and at the end; of a single one how the job failed."""
-    end, most = runs[0].end, [max(sizes) for _, sizes in curves]
+    most = [max(sizes) for _, sizes in curves]
     since_ms = tuple(at_ms[sizes.index(top)] for (at_ms, sizes), top in zip(curves, most, strict=True))
     facts = dataflow_facts(
         runs[0],
         {
-            **(of_end(end) if len(runs) == 1 and end is not None and end.is_failure else {}),
+            **(of_failure(runs[0].end) if len(runs) == 1 else {}),
             "run": tuple(names),
             "vertex": vertex,
             "held at most": tuple(most),

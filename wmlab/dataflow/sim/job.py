@@ -9,9 +9,11 @@ Source: upstream classes `MasterJobContext`, `MasterSnapshotContext`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
-from itertools import count, islice, repeat
+from itertools import chain, count, tee
 from typing import Any
 
 import pyarrow as pa
@@ -58,10 +60,10 @@ class Calls:
     def __init__(self, job: Job, node: Node) -> None:
         self._job = job
         self._results = row_function(node.vertex, job.plan.incoming(node.name)[0], node.output)
-        self._delays = delays_ms(node.vertex.latency, job.draws(f"calls of {node.name}"))
+        (self.delays,) = tee(delays_ms(node.vertex.latency, job.draws(f"calls of {node.name}")), 1)
         own = [fault for fault in job.dataflow.faults if getattr(fault, "vertex", None) == node.name]
-        # What a fault adds to each call that it slows down, to the first ones only where it says so.
-        self._slow = [(f, islice(repeat(f.by_ms), f.first)) for f in own if isinstance(f, SlowCalls)]
+        self._slow = [fault for fault in own if isinstance(fault, SlowCalls)]
+        self._slowed = Counter[SlowCalls]()
         self.failing = [fault for fault in own if isinstance(fault, FailCall)]
 
     def make(self, instance: ProcessorInstance, call: Call) -> None:
@@ -73,14 +75,18 @@ class Calls:
         for fault in failing:
             self.failing.remove(fault)
             job.note("call fails", instance.name, f"call {call.number}")
-        delay_ms = next(self._delays) + sum(next(more, 0) for fault, more in self._slow if job.in_force(fault))
+        # A fault slows each call that is made in its time down, or the first ones only where it says so.
+        slow = [f for f in self._slow if job.in_force(f) and (f.first is None or self._slowed[f] < f.first)]
+        self._slowed.update(slow)
         results = None if failing else self._results(call.values)
+        delay_ms = next(self.delays) + sum(fault.by_ms for fault in slow)
+        job.later(delay_ms, self._end, instance, call.number, written, results)
 
-        def end() -> None:
-            job.calls.set(written, ended_ms=job.now_ms, outcome="failed" if failing else "answered")
-            instance.answer(call.number, results)
-
-        job.later(delay_ms, end)
+    def _end(self, instance: ProcessorInstance, number: int, written: int, results: Any) -> None:
+        """A call is over; without results it has failed."""
+        job = self._job
+        job.calls.set(written, ended_ms=job.now_ms, outcome="failed" if results is None else "answered")
+        instance.answer(number, results)
 
 
 class Job(Simulation):
@@ -123,7 +129,8 @@ class Job(Simulation):
         }
         self.times = {source.name: watermarked_columns(dataflow, source) for source in sources}
         self._calls = {name: Calls(self, n) for name, n in self.layout.nodes.items() if isinstance(n.vertex, AsyncMap)}
-        self._chances = chances(self.draws("turns"))
+        (self._chances,) = tee(chances(self.draws("turns")), 1)
+        self._running = [self]
         self._has_stalls = any(isinstance(fault, Stall) for fault in dataflow.faults)
         self._never = never_happening(dataflow.faults)
         self._waiting: list[Any] = []
@@ -150,6 +157,7 @@ class Job(Simulation):
 
     def advance(self, until_ms: int) -> None:
         """Go on up to a moment, exclusive, or until the dataflow is complete or has failed."""
+        self._running[0] = self
         env, until_ms = self.env, min(until_ms, self.end_ms)
         try:
             while not self._stopped and (at_ms := env.peek()) < until_ms:
@@ -161,6 +169,29 @@ class Job(Simulation):
             self._end_execution("failed", problem.problem)
             self.note("failure", self.dataflow.name, problem.problem)
             self._stopped = True
+
+    def copy(self) -> Job:
+        """A job in the same state, which goes on by itself; both write into the same tables.
+
+        A function of a user's own that remembers something is not copied.
+        """
+        shared = [
+            *(self.dataflow, self.deviations, self.plan, self.layout, self.arrivals, self.times, self._running),
+            *(self._tables, self.taken_ms, self.taken, *self._tables.values()),
+            *(*self.layout.nodes.values(), *self.layout.channels, *self.layout.edges, *chain(*self.times.values())),
+            *(read.entries for read in chain(*self.arrivals.values())),
+            # The numbers of snapshots and events go on together, and so keep their order.
+            *(self._snapshots, self.env._eid),
+        ]
+        memo: dict[int, Any] = {id(value): value for value in shared}
+        memo |= {id(draws): copy(draws) for draws in (self._chances, *(calls.delays for calls in self._calls.values()))}
+        parts = [self, *self.instances.values(), *self.queues]
+        memo |= {id(part): copy(part) for part in parts}
+        for part in parts:
+            for name in part.__slots__ if isinstance(part, Queue) else vars(part):
+                setattr(memo[id(part)], name, deepcopy(getattr(part, name), memo))
+        twin: Job = memo[id(self)]
+        return twin
 
     def tables(self) -> dict[str, pa.Table]:
         """What has happened. Raises `ModelError` for a number that does not fit into its column."""
@@ -321,7 +352,9 @@ class Job(Simulation):
         if node.kind == "source":
             arrivals, times = self.arrivals[node.name][number], self.times[node.name]
             return SourceInstance(self, node, number, arrivals=arrivals, times=times, snapshots=snapshots)
-        processor = processor_of(self.dataflow, self.plan, node, lambda: not self.is_hit(SwallowAll, node.name))
+        # Of copies of a job the one asks that runs.
+        running = self._running
+        processor = processor_of(self.dataflow, self.plan, node, lambda: not running[0].is_hit(SwallowAll, node.name))
         return ProcessorInstance(self, node, number, processor, snapshots)
 
     def _begin_instances(self) -> None:
