@@ -22,7 +22,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 
 FEW, MANY = 24, 1_000
-DRAWN = (*range(repetitions(FEW, long=MANY)), 36, 40, 51, 53, 89, 122, 1278)
+DRAWN = (*range(repetitions(FEW, long=MANY)), 33, 36, 40, 51, 53, 56, 89, 122, 129, 1278)
 RUNS = (*range(-3, 0), *DRAWN)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
 OF_OWN_SHAPE = (replayed_run, apart_run, left_alone_run)
@@ -171,7 +171,7 @@ def all_templates() -> set[str]:
 
 def test_the_only_party_without_which_a_bound_is_higher_is_named(count: Count) -> None:
     named: list[bool] = []
-    for seed in range(repetitions(24, long=300)):
+    for seed in range(repetitions(29, long=300)):
         oracle = oracle_of(seed)
         groups = (None, GROUP) if (ORDERS, GROUP) in groups_of(seed) else (None,)
         for group, at_ms, party in the_only_one(drawn_run(seed), oracle, groups, moments_of(f"without {seed}", 12)):

@@ -103,8 +103,9 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
 It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
-writers or not. The next cycle is due as the last row of a cycle says; after a watermark that is appended no earlier,
-and so is that of a cycle which left no row, a period of that row after it. The causes of the log, in this order:
+writers or not. The next cycle is due as the last row of a cycle says; if the owner of the bucket came after that, the
+delay of a first cycle after it came. After a watermark that is appended no earlier, and so is that of a cycle which
+left no row, it is due a period of that row after it. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
     no mark         no writer on record, and no time accepted by then
@@ -123,8 +124,8 @@ and so is that of a cycle which left no row, a period of that row after it. The 
 `holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it. A controller is
 kept from running cycles if it is down, gone, paused, without a session, or cut off from a store or the coordinator. For
 the cause controller the holder is the owner of the bucket, or the last one, if that is kept from running cycles; the
-bucket if nobody owns it, and nobody may or its last owner could run cycles; the owner if it could, has run the last
-cycle, and was kept from running the next one. Another owner has only just come, and there is no holder.
+bucket if nobody owns it, and nobody may or its last owner could run cycles; the owner if it could, and was kept from
+that since the last cycle, and since it came. For another owner there is no holder.
 
 `delayed by` are the holders by the causes controller and store, at any moment after the watermark that gives the curve
 its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
