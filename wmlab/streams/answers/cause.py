@@ -429,7 +429,7 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
         return replace(cause, follows=True)
     cause = replace(cause, at_least=None, earliest_ms=None)
     if state.deleted_ms is not None:
-        return replace(cause, kind=CauseKind.DELETED, parties=())
+        return replace(cause, kind=CauseKind.DELETED)
     if at_fault is not None and at_fault.fault is not None:
         return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
     store = state.faults.of_marks_segment(at_ms=state.at_ms)

@@ -95,7 +95,7 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.READER: "this reader had to read up to the next cut, and was down, gone, paused or cut off",
     CauseKind.ASSIGNMENT: "by the published position, nobody read a segment up to the next cut",
     CauseKind.UNREAD: "the readers had not read up to the next cut",
-    CauseKind.PUBLICATION: "the readers had read up to the next cut, and had not published that",
+    CauseKind.PUBLICATION: "the readers had read up to the next cut, and the published position had not passed it",
     CauseKind.NEXT_LOOK: "the reader had not polled since the bound at the position had changed",
     CauseKind.OTHER_POSITION: "the reader had polled since then, and saw another watermark",
 }
@@ -228,7 +228,11 @@ LABELS: Final = vocabulary(
         "segments before the next cut, ascending: not owned, not read or not published, by the cause",
     ),
     ("read by", Kind.NAME, "owner of each of them"),
-    ("bytes left", Kind.SIZE, "from the published offset to the next cut; absent if that is beyond the segment"),
+    (
+        "bytes left",
+        Kind.SIZE,
+        "from the published offset to the next cut; absent if that is the end of the segment, and not reached",
+    ),
     (
         "read before by",
         Kind.NAME,
@@ -326,7 +330,9 @@ OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
     ),
     CauseKind.ASSIGNMENT: ("The published position of {group} has no reader for segment {segment}.",),
     CauseKind.UNREAD: ("Group {group} has not read up to the next cut.",),
-    CauseKind.PUBLICATION: ("Group {group} has read up to the next cut, and not published that.",),
+    CauseKind.PUBLICATION: (
+        "Group {group} has read up to the next cut, and its published position has not passed it.",
+    ),
 }
 """The headline about the bound at the position of a group, by its cause; before any watermark that of the log."""
 OF_GROUP_NEXT: Final[Templates] = (
