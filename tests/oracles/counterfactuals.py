@@ -8,6 +8,8 @@ The population is every drawn moment, of the log and of the first group, for whi
     nobody else             in the run without the faults of any other party it is not
     the fault matters yet   the bound has not moved since the last of these faults was over; once it has, what remains
                             of a fault is only that all cycles run at other times
+    a cycle is missing      of controllers and buckets: one was due by then, as the last one said. Before that the other
+                            run is higher only because its cycles run at other times
 
 A writer that is slow by itself, without whom each later bound is higher, is no fault. The party is named if any fact of
 the answer at that moment has its name; which facts those may be, the other tests say.
@@ -94,8 +96,21 @@ def the_only_one(
     for group, at_ms in product(groups, moments):
         bound, since_ms = _bound(own, group, at_ms)
         higher = {names for names, other in others if _is_higher(_bound(other, group, at_ms)[0], bound)}
-        if len(higher) == 1 and since_ms is not None and since_ms <= ends[next(iter(higher))]:
-            yield group, at_ms, next(iter(higher))
+        if len(higher) != 1 or since_ms is None:
+            continue
+        (names,) = higher
+        if since_ms <= ends[names] and (not _runs_cycles(names) or _is_missing(own, at_ms)):
+            yield group, at_ms, names
+
+
+def _runs_cycles(names: tuple[str, ...]) -> bool:
+    return names[0].startswith(("controller", "bucket"))
+
+
+def _is_missing(own: Oracle, at_ms: int) -> bool:
+    """Whether a cycle was due by then that has not run."""
+    cycle = own.run.last_cycle(ORDERS, at_ms)
+    return cycle is None or cycle["due_ms"] <= at_ms
 
 
 def _end_ms(act: Any) -> float:

@@ -122,11 +122,14 @@ class Group:
         )
 
     def is_unread(self, segment: int, at_ms: int) -> bool:
-        """Whether a segment is not read up to the next cut."""
-        following = self.following(at_ms)
+        """Whether a segment is not read up to the next cut; None there is the end of the segment."""
+        following, reading = self.following(at_ms), self.at(at_ms)
         assert following is not None
+        assert reading is not None
         end = following["cut"].get(segment)
-        return end is None or self.read_up_to(segment, at_ms) < end
+        if end is None:
+            return not reading.rows[segment]["waits"]
+        return self.read_up_to(segment, at_ms) < end
 
     def kept_from_reading(self, reader: str, at_ms: int) -> Befallen | None:
         """What keeps a reader from reading, if anything does."""
@@ -269,7 +272,7 @@ class Group:
         yield (
             "bytes left",
             tuple(
-                None if end is None else end - (rows[segment]["offset"] or 0)
+                (0 if rows[segment]["waits"] else None) if end is None else end - (rows[segment]["offset"] or 0)
                 for segment, end in zip(behind, ends, strict=True)
             ),
         )

@@ -54,16 +54,29 @@ def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
 
 
 def next_cycle(run: Run, stream: str, at_ms: int) -> int | None:
-    """When the next cycle is due; after one that died once it had appended its watermark, a period later."""
+    """When the next cycle is due: as the last one says, or a first delay after a new owner came.
+
+    After one that died once it had appended its watermark it is due a period later.
+    """
     cycle, newest = run.last_cycle(stream, at_ms), run.watermarks(stream, at_ms)[-1:]
     if cycle is None or cycle["due_ms"] is None or not run.on_record(stream, at_ms):
         return None
     if run.incident(stream, "delete", at_ms) is not None:
         return None
-    due_ms = int(cycle["due_ms"])
+    came_ms = [row["from_ms"] for row in ownership(run, stream) if row["from_ms"] <= at_ms]
+    is_new = owner(run, stream, at_ms)[0] is not None and max(came_ms, default=0) > cycle["at_ms"]
+    due_ms = max(came_ms) + first_delay_ms(run, stream) if is_new else int(cycle["due_ms"])
     if newest and newest[0]["emitted_ms"] >= due_ms:
-        return int(newest[0]["emitted_ms"]) + due_ms - int(cycle["at_ms"])
+        return int(newest[0]["emitted_ms"]) + int(cycle["due_ms"]) - int(cycle["at_ms"])
     return due_ms
+
+
+def first_delay_ms(run: Run, stream: str) -> int:
+    """How long after its owner came the first cycle of a stream is due, by the scenario."""
+    controllers, name = run.scenario.controllers, stream.split("#")[0]
+    own = next(part.start_delay_ms for part in run.scenario.all_streams if part.name == name)
+    delays_ms = (own, controllers.start_delay_ms, controllers.period_ms)
+    return next(delay_ms for delay_ms in delays_ms if delay_ms is not None)
 
 
 def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
@@ -252,8 +265,7 @@ def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     """Who holds the watermark while a cycle is overdue: who is in a state that keeps it from running, or its bucket.
 
     A bucket without an owner holds it while nobody may own it, or if its last owner could run cycles. An owner that
-    could run them holds it only if it ran the last one, and was in such a state since: its cycle comes late. Any other
-    owner has only just come.
+    could run them holds it only if it was in such a state since the last one, and since it came: its cycle comes late.
     """
     now, last = owner(run, stream, at_ms)
     state = state_of(of_controllers(run, stream), now or last, at_ms)
@@ -271,7 +283,8 @@ def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
         cycle = run.last_cycle(stream, at_ms)
         over = [each.ended_ms for each in of_controllers(run, stream) if each.party == now and each.ended_ms]
         back_ms = max((at for at in over if at <= at_ms), default=None)
-        if back_ms is not None and cycle is not None and cycle["controller"] == now and cycle["at_ms"] <= back_ms:
+        came_ms = [row["from_ms"] for row in ownership(run, stream) if row["from_ms"] <= at_ms]
+        if back_ms is not None and cycle is not None and max(cycle["at_ms"], *came_ms) <= back_ms:
             yield "holder", now
             yield "holder back at", back_ms
 

@@ -1,4 +1,4 @@
-"""Runs of a shape of their own: replays of a log, streams whose times are apart, and a stream left alone."""
+"""Runs of a shape of their own: replays of a log, streams apart in time, one left alone, and one that is sealed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import wmlab as wm
-from tests.oracles.runs import GROUP, LENGTH_MS, ORDERS, TRADES
+from tests.oracles.runs import GROUP, LENGTH_MS, ORDERS, TRADES, drawn_run
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 
@@ -83,3 +83,8 @@ def left_alone_run(seed: int) -> Scenario:
         duration_ms=LENGTH_MS,
         seed=abs(seed),
     )
+
+
+def sealed_run(seed: int) -> Scenario:
+    """A stream that is sealed before its first watermark, so that the cut of each is the end of its segments."""
+    return drawn_run(1171).replace(rules="implementation", name=f"sealed {seed}")

@@ -112,7 +112,7 @@ def test_events_that_are_read_wait_to_be_published() -> None:
     assert at(recording, 2_150).cause.kind is CauseKind.UNREAD
     explained = at(recording, 2_500)
     assert explained.cause.kind is CauseKind.PUBLICATION
-    assert explained.headline == "Group r has read up to the next cut, and not published that."
+    assert explained.headline == "Group r has read up to the next cut, and its published position has not passed it."
     assert (explained.facts["read by"], explained.facts["bytes left"]) == ("r-0", 60)
 
 

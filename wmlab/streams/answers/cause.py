@@ -211,15 +211,19 @@ def is_overdue(state: RunState) -> bool:
 def due_ms_of(state: RunState) -> int | None:
     """When the next cycle is due (clock, ms); None: none is planned, or it has nothing to do.
 
-    One that appended its watermark and then died has left no row; the next one would have been due a period later.
+    An owner that came after the last one runs its first cycle as the scenario says. One that appended its watermark and
+    then died has left no row; the next one would have been due a period later.
     """
     if not state.on_record or state.deleted_ms is not None:
         return None
     due_ms = None if state.cycle is None else state.cycle.get("due_ms")
-    if state.cycle is None or due_ms is None or state.bound is None:
-        return due_ms
-    emitted_ms = int(state.bound["emitted_ms"])
-    return int(due_ms if emitted_ms < due_ms else emitted_ms + due_ms - state.cycle["at_ms"])
+    if state.cycle is None or due_ms is None:
+        return None
+    period_ms = int(due_ms - state.cycle["at_ms"])
+    due_ms = due_ms if state.first_due_ms is None else state.first_due_ms
+    if state.bound is None or state.bound["emitted_ms"] < due_ms:
+        return int(due_ms)
+    return int(state.bound["emitted_ms"]) + period_ms
 
 
 def next_cycle_blocked_by(state: RunState) -> Party | None:
@@ -243,7 +247,7 @@ def next_cycle_blocked_by(state: RunState) -> Party | None:
 def _overdue_for(state: RunState, blocking: Party | None) -> tuple[Party, ...]:
     """For whom a cycle is overdue: a controller that cannot run it, or the bucket if nobody owns that; () for nobody.
 
-    The owner that ran the last cycle and was kept from this one runs it late; any other owner has only just come.
+    An owner that was kept from running cycles since the last one, and since it came, runs it late.
     """
     unowned, cycle = state.unowned, state.cycle
     if unowned is not None:
@@ -252,8 +256,8 @@ def _overdue_for(state: RunState, blocking: Party | None) -> tuple[Party, ...]:
             return (Party(name=unowned.party, subject="bucket", fault=unowned),)
     if blocking is None or cycle is None or blocking.fault is not None:
         return () if blocking is None else (blocking,)
-    is_late = blocking.back_ms is not None and cycle["at_ms"] <= blocking.back_ms
-    return (blocking,) if is_late and blocking.name == cycle["controller"] else ()
+    is_late = blocking.back_ms is not None and max(cycle["at_ms"], state.owned_since_ms) <= blocking.back_ms
+    return (blocking,) if is_late else ()
 
 
 def _store(state: RunState, fault: Fault) -> Party:
@@ -425,7 +429,7 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
         return replace(cause, follows=True)
     cause = replace(cause, at_least=None, earliest_ms=None)
     if state.deleted_ms is not None:
-        return replace(cause, kind=CauseKind.DELETED, parties=())
+        return replace(cause, kind=CauseKind.DELETED)
     if at_fault is not None and at_fault.fault is not None:
         return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
     store = state.faults.of_marks_segment(at_ms=state.at_ms)

@@ -220,7 +220,7 @@ def delayed(hindrances: Iterable[CauseSpan], state: RunState, log: Cause, index:
     until_ms = marks[index]["emitted_ms"] if is_made else state.at_ms
     still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
     ends = {
-        name: min(span.to_ms, until_ms)
+        name: span.to_ms
         for span in hindrances
         if span.from_ms < until_ms and span.to_ms > since_ms
         for name in span.cause.who
@@ -318,13 +318,18 @@ class _Group:
         """The segments of the group's position before a cut, ascending."""
         index = bisect_right(self._owners, at_ms, key=lambda entry: entry[0]) - 1
         rows = self._owners[index][1] if index >= 0 else {}
-        offsets = known.move.position.offsets
+        offsets, ends = known.move.position.offsets, following.cut.offsets
+        # None in a cut is the end of a segment, which one that waits for its successors has reached.
+        needed = {
+            segment: offset if ends.get(segment) is None and rows.get(segment, {}).get("waits") else ends.get(segment)
+            for segment, offset in offsets.items()
+        }
         return tuple(
             Party(
                 name=segment_name(segment),
                 subject="segments",
                 offset=offset,
-                needed=following.cut.offsets.get(segment),
+                needed=needed[segment],
                 reader=rows[segment]["reader"] if segment in rows else None,
                 fault=self._without_owner(rows[segment]) if segment in rows else None,
                 taken_from=self._owner_before(rows[segment]) if segment in rows else None,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, get_args
 
 from wmlab.core.invariants import TableRow
-from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of
+from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of, recorded_configuration
 from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.model.cycle import NO_MARKS_SEGMENT, HeldBy, unavailable
 from wmlab.streams.scenario.parts import SERVICES
@@ -211,9 +211,10 @@ class RunState:
     the last accepted note of each writer that a cycle would read, `newest` the one that each noted last, whatever
     became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
-    stream's bucket, None while nobody does, and `last_owner` is the last one that did. `unowned` says since when the
-    bucket is without an owner that had one; `owners_known` whether the recording has owners. `deleted_ms` and
-    `sealed_ms` are when the stream was deleted and sealed.
+    stream's bucket, None while nobody does, and `last_owner` is the last one that did. It has been so since
+    `owned_since_ms`, and `first_due_ms` is when an owner that has run no cycle has to, by the scenario. `unowned` says
+    since when the bucket is without an owner that had one; `owners_known` whether the recording has owners.
+    `deleted_ms` and `sealed_ms` are when the stream was deleted and sealed.
     """
 
     at_ms: int = 0
@@ -230,6 +231,8 @@ class RunState:
     cycle_fault: Fault | None = None
     owner: str | None = None
     last_owner: str | None = None
+    owned_since_ms: int = 0
+    first_due_ms: int | None = None
     unowned: Fault | None = None
     owners_known: bool = False
     deleted_ms: int | None = None
@@ -297,6 +300,7 @@ class RunState:
         self.owners_known, self.owner = True, row["controller"]
         self.last_owner = self.owner or self.last_owner
         is_unowned = self.owner is None
+        self.owned_since_ms, self.first_due_ms = row["at_ms"], row["first_due_ms"]
         self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=row["at_ms"]) if is_unowned else None
 
     def _mark(self, row: TableRow) -> None:
@@ -316,7 +320,7 @@ class RunState:
             self.faults.heard(process)
 
     def _cycle(self, row: TableRow) -> None:
-        before, self.cycle = self.cycle, row
+        before, self.cycle, self.first_due_ms = self.cycle, row, None
         if before is not None and before["controller"] != row["controller"]:
             self.expected_since_ms = None  # a new leader remembers nothing
         if row["cause"] != HeldBy.EXPECTED:
@@ -372,11 +376,13 @@ class RunWalk:
         for row in tables.recording.table("incidents").to_pylist():
             if row["subject"] in ("controller", "store", "network") and row["stream"] != tables.stream:
                 rows.append((row["at_ms"], 0, "incidents", row))
+        rules = recorded_configuration(tables.recording, tables.stream)
         for row in owners_of(tables.recording, tables.stream):
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None:
+                    due_ms = None if rules is None or owner is None else at_ms + rules.delay_ms
                     change = {"at_ms": at_ms, "controller": owner, "bucket": f"bucket {row['bucket']}"}
-                    rows.append((at_ms, 1, "ownership", change))
+                    rows.append((at_ms, 1, "ownership", {**change, "first_due_ms": due_ms}))
         self._rows = sorted(rows, key=lambda entry: entry[:2])
         self._taken = 0
         self._state = RunState()

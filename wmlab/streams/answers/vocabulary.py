@@ -95,7 +95,7 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.READER: "this reader had to read up to the next cut, and was down, gone, paused or cut off",
     CauseKind.ASSIGNMENT: "by the published position, nobody read a segment up to the next cut",
     CauseKind.UNREAD: "the readers had not read up to the next cut",
-    CauseKind.PUBLICATION: "the readers had read up to the next cut, and had not published that",
+    CauseKind.PUBLICATION: "the readers had read up to the next cut, and the published position had not passed it",
     CauseKind.NEXT_LOOK: "the reader had not polled since the bound at the position had changed",
     CauseKind.OTHER_POSITION: "the reader had polled since then, and saw another watermark",
 }
@@ -103,8 +103,9 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
 It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
-writers or not. The next cycle is due as the last row of a cycle says; after a watermark that is appended no earlier,
-and so is that of a cycle which left no row, a period of that row after it. The causes of the log, in this order:
+writers or not. The next cycle is due as the last row of a cycle says; if the owner of the bucket came after that, the
+delay of a first cycle after it came. After a watermark that is appended no earlier, and so is that of a cycle which
+left no row, it is due a period of that row after it. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
     no mark         no writer on record, and no time accepted by then
@@ -123,8 +124,8 @@ and so is that of a cycle which left no row, a period of that row after it. The 
 `holder` is said for lagging, slowest, controller, store and reader only; of segments `read by` says it. A controller is
 kept from running cycles if it is down, gone, paused, without a session, or cut off from a store or the coordinator. For
 the cause controller the holder is the owner of the bucket, or the last one, if that is kept from running cycles; the
-bucket if nobody owns it, and nobody may or its last owner could run cycles; the owner if it could, has run the last
-cycle, and was kept from running the next one. Another owner has only just come, and there is no holder.
+bucket if nobody owns it, and nobody may or its last owner could run cycles; the owner if it could, and was kept from
+that since the last cycle, and since it came. For another owner there is no holder.
 
 `delayed by` are the holders by the causes controller and store, at any moment after the watermark that gives the curve
 its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
@@ -227,7 +228,11 @@ LABELS: Final = vocabulary(
         "segments before the next cut, ascending: not owned, not read or not published, by the cause",
     ),
     ("read by", Kind.NAME, "owner of each of them"),
-    ("bytes left", Kind.SIZE, "from the published offset to the next cut; absent if that is beyond the segment"),
+    (
+        "bytes left",
+        Kind.SIZE,
+        "from the published offset to the next cut; absent if that is the end of the segment, and not reached",
+    ),
     (
         "read before by",
         Kind.NAME,
@@ -325,7 +330,9 @@ OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
     ),
     CauseKind.ASSIGNMENT: ("The published position of {group} has no reader for segment {segment}.",),
     CauseKind.UNREAD: ("Group {group} has not read up to the next cut.",),
-    CauseKind.PUBLICATION: ("Group {group} has read up to the next cut, and not published that.",),
+    CauseKind.PUBLICATION: (
+        "Group {group} has read up to the next cut, and its published position has not passed it.",
+    ),
 }
 """The headline about the bound at the position of a group, by its cause; before any watermark that of the log."""
 OF_GROUP_NEXT: Final[Templates] = (
