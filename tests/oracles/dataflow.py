@@ -152,7 +152,7 @@ class DataflowOracle:
         vertices = recording.dataflow.vertices
         self._sources = {vertex.name: vertex for vertex in vertices if hasattr(vertex, "frame_ms")}
         self._joins = {vertex.name: _bounds(vertex.condition) for vertex in vertices if hasattr(vertex, "condition")}
-        self._text = recording.dataflow.rules == "design"
+        self._text = recording.dataflow.rules.base == "design"
         self._on_queue: defaultdict[int, list[Row]] = defaultdict(list)
         for item in self._items:
             self._on_queue[item["queue"]].append(item)

@@ -76,6 +76,17 @@ def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
 
 
+def with_coarse_times(dataflow: flow.Dataflow) -> flow.Dataflow:
+    """The same with times of half seconds, at which windows begin, and rows that arrive at the same moments."""
+    vertices = [
+        replace(vertex, rows=tuple((t // 500 * 500, at // 100 * 100, *others) for t, at, *others in vertex.rows))
+        if isinstance(vertex, flow.Source)
+        else vertex
+        for vertex in dataflow.vertices
+    ]
+    return dataflow.replace(vertices=vertices)
+
+
 def shaped(seed: int) -> flow.Dataflow:
     """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join."""
     dataflow = random_dataflow(seed)

@@ -71,9 +71,6 @@ def differences(recording: Any, at_ms: int) -> list[str]:
         wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
     wrong += wrong_idle(judge, answer, at_ms)
     places = judge.holders("count", answer.instance, answer.key, at_ms)
-    if not places or any(place.partition is None for place in places):
-        # All have ended; or something is on its way, or in a join after a restart.
-        return wrong
     named, below = (
         {
             Place(vertex, int(number) % copies[vertex], int(number))
@@ -81,6 +78,16 @@ def differences(recording: Any, at_ms: int) -> list[str]:
         }
         for label in ("holder", "also below")
     )
+    marks = [mark for mark in several(answer.facts.get("watermark also below")) if mark is not None]
+    if any(mark >= answer.needed for mark in marks):
+        wrong.append(f"{at_ms}: {marks} are not below {answer.needed}")
+    if any(place.partition is None for place in places):
+        # Something is on its way, or in a join after a restart; the partitions that hold beside it are named.
+        expected = {place for place in places if place.partition is not None}
+        return wrong if named == expected else [*wrong, f"{at_ms}: held by {named}, not by {expected}"]
+    if not places:
+        # All have ended.
+        return wrong
     if named != places:
         wrong.append(f"{at_ms}: held by {named}, not by {places}")
     ranked = [Place(holder.vertex, holder.instance, holder.partition) for holder in answer.holders]

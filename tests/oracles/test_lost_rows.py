@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.oracles.lost_rows import LostRows
-from tests.oracles.random_dataflows import random_dataflow, with_another_fault, with_instances, with_join
+from tests.oracles.random_dataflows import (
+    random_dataflow,
+    with_another_fault,
+    with_coarse_times,
+    with_instances,
+    with_join,
+)
 from tests.repetitions import repetitions
 
 RUNS = repetitions(60, long=1_000)
@@ -53,6 +59,7 @@ def test_every_lost_row_has_its_reason_and_the_timeout_that_keeps_it(count: Any)
     wrong, reasons = [], Counter[str]()
     for seed in range(RUNS):
         dataflow = with_instances(random_dataflow(seed), seed) if seed % 4 else random_dataflow(seed)
+        dataflow = with_coarse_times(dataflow) if seed % 2 else dataflow
         texts, said = differences(dataflow.replace(jitter_ms=0).record())
         wrong += [f"seed {seed}: {text}" for text in texts]
         reasons += said
