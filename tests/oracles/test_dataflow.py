@@ -10,7 +10,7 @@ import pytest
 
 import wmlab as wm
 from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
-from tests.oracles.random_dataflows import random_dataflow, shaped
+from tests.oracles.random_dataflows import BEATS, on_a_beat, random_dataflow, shaped
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
@@ -112,6 +112,10 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
             wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]
+        on_beats = on_a_beat(seed).with_rules(rules).record()
+        for at_ms in rng.sample(BEATS, 4):
+            moments += 1
+            wrong += [f"beat {seed}: {text}" for text in differences(on_beats, at_ms)]
     count(moments, "moments of dataflows by two judges")
     assert wrong == []
 
