@@ -87,13 +87,31 @@ def on_a_beat(seed: int) -> flow.Dataflow:
     vertices: list[Any] = [
         replace(source, parallelism=copies),
         flow.Merge("both", parallelism=1),
-        flow.Window("count", size_ms, slide_ms=rng.choice((500, 1_000)), column="t", aggregates={"n": "count()"}),
+        flow.Window(
+            "count",
+            size_ms,
+            slide_ms=rng.choice((500, 1_000)),
+            column="t",
+            by=["part"],
+            aggregates={"n": "count()"},
+            parallelism=rng.choice((1, 2)),
+        ),
         flow.Sink("out"),
     ]
     edges = ["a -> both -> count -> out"]
     if rng.random() < 0.5:
         vertices, edges = [*vertices, _beating("b", rng)], [*edges, "b -> both"]
-    return flow.Dataflow(f"beat {seed}", vertices=vertices, edges=edges, duration_ms=12_000, jitter_ms=0, seed=seed)
+    silent = flow.SilentPartition("a", 0, at_ms=rng.choice(BEATS), for_ms=rng.choice((1_000, 2_000)))
+    faults = (silent,) if rng.random() < 0.5 else ()
+    return flow.Dataflow(
+        f"beat {seed}",
+        vertices=vertices,
+        edges=edges,
+        duration_ms=12_000,
+        jitter_ms=0,
+        faults=faults,
+        seed=seed,
+    )
 
 
 def _beating(name: str, rng: Random) -> flow.Source:
@@ -111,7 +129,7 @@ def _beating(name: str, rng: Random) -> flow.Source:
         columns=("t", "at", "part", "id"),
         rows=[(*row, f"{name}{number}") for number, row in enumerate(sorted(rows, key=itemgetter(1)))],
         arrival="at",
-        times=(flow.EventTime("t", lag_ms=rng.choice((0, 500, 700))),),
+        times=(flow.EventTime("t", lag_ms=rng.choice((0, 500, 2_000))),),
         partitions=2,
         partition_by="part",
         idle_timeout_ms=rng.choice((1_000, 2_000)),
