@@ -114,6 +114,18 @@ def on_a_beat(seed: int) -> flow.Dataflow:
     )
 
 
+def with_stall(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same, and one instance of a vertex, or every one, stands still for some beats."""
+    rng = Random(seed)
+    vertex, at_ms, for_ms = (
+        rng.choice(("a", "both", "count", "count")),
+        rng.choice(BEATS[2:14]),
+        rng.choice((1_500, 3_000)),
+    )
+    stall = flow.Stall(vertex, at_ms=at_ms, for_ms=for_ms, instance=rng.choice((None, 0)))
+    return dataflow.replace(faults=(*dataflow.faults, stall))
+
+
 def _beating(name: str, rng: Random) -> flow.Source:
     idle = range(rng.randrange(1_000, 4_000, 500), rng.randrange(5_000, 9_000, 500))
     rows = [(max(0, at - rng.randrange(0, 1_500, 500)), at, 0) for at in range(0, 10_000, 500)]
