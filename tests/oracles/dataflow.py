@@ -152,7 +152,7 @@ class DataflowOracle:
         vertices = recording.dataflow.vertices
         self._sources = {vertex.name: vertex for vertex in vertices if hasattr(vertex, "frame_ms")}
         self._joins = {vertex.name: _bounds(vertex.condition) for vertex in vertices if hasattr(vertex, "condition")}
-        self._text = recording.dataflow.rules == "design"
+        self._text = recording.dataflow.rules.base == "design"
         self._on_queue: defaultdict[int, list[Row]] = defaultdict(list)
         for item in self._items:
             self._on_queue[item["queue"]].append(item)
@@ -296,11 +296,22 @@ class DataflowOracle:
         if any(i["kind"] in {"idle", "done"} or (i["key"] == key and i["value"] > top) for i in waiting):
             return {Place(source, instance, None)}
         if source in self._sources:
-            return self._partitions(source, instance, key, top, at_ms)
+            still = {Place(source, instance, None)} if self._stands_still(source, instance, at_ms) else None
+            return still or self._partitions(source, instance, key, top, at_ms)
         come = top
         if source not in self._joins:
             come = self.levels(source, instance, key, at_ms)[0].watermark
         return {Place(source, instance, None)} if come > top else self._below(source, instance, key, at_ms, top)
+
+    def _stands_still(self, vertex: str, instance: int, at_ms: int) -> bool:
+        """Whether the script stalls an instance at a moment."""
+        return any(
+            fault.vertex == vertex
+            and fault.instance in {None, instance}
+            and fault.at_ms <= at_ms < fault.at_ms + fault.for_ms
+            for fault in self._recording.dataflow.faults
+            if type(fault).__name__ == "Stall"
+        )
 
     def _partitions(self, source: str, instance: int, key: int, top: int, at_ms: int) -> set[Place]:
         """The partitions of a source that count and have not let anything above `top` out."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import itemgetter
 from random import Random
 from typing import Any
 
 from wmlab import dataflow as flow
+
+BEATS = range(500, 12_000, 500)
+"""The moments at which rows come in dataflows `on_a_beat` (ms)."""
 
 
 def random_dataflow(seed: int) -> flow.Dataflow:
@@ -74,6 +78,74 @@ def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
         "snapshot_every_ms": rng.choice((500, 2_000)),
     }
     return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
+
+
+def on_a_beat(seed: int) -> flow.Dataflow:
+    """A dataflow in which rows come at every half second only, several at once, and a partition is idle in between."""
+    rng = Random(seed)
+    source, copies, size_ms = _beating("a", rng), rng.choice((1, 2)), rng.choice((1_000, 2_000))
+    vertices: list[Any] = [
+        replace(source, parallelism=copies),
+        flow.Merge("both", parallelism=1),
+        flow.Window(
+            "count",
+            size_ms,
+            slide_ms=rng.choice((500, 1_000)),
+            column="t",
+            by=["part"],
+            aggregates={"n": "count()"},
+            parallelism=rng.choice((1, 2)),
+        ),
+        flow.Sink("out"),
+    ]
+    edges = ["a -> both -> count -> out"]
+    if rng.random() < 0.5:
+        vertices, edges = [*vertices, _beating("b", rng)], [*edges, "b -> both"]
+    silent = flow.SilentPartition("a", 0, at_ms=rng.choice(BEATS), for_ms=rng.choice((1_000, 2_000)))
+    faults = (silent,) if rng.random() < 0.5 else ()
+    return flow.Dataflow(
+        f"beat {seed}",
+        vertices=vertices,
+        edges=edges,
+        duration_ms=12_000,
+        jitter_ms=0,
+        faults=faults,
+        seed=seed,
+    )
+
+
+def with_stall(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same, and one instance of a vertex, or every one, stands still for some beats."""
+    rng = Random(seed)
+    vertex, at_ms, for_ms = (
+        rng.choice(("a", "both", "count", "count")),
+        rng.choice(BEATS[2:14]),
+        rng.choice((1_500, 3_000)),
+    )
+    stall = flow.Stall(vertex, at_ms=at_ms, for_ms=for_ms, instance=rng.choice((None, 0)))
+    return dataflow.replace(faults=(*dataflow.faults, stall))
+
+
+def _beating(name: str, rng: Random) -> flow.Source:
+    idle = range(rng.randrange(1_000, 4_000, 500), rng.randrange(5_000, 9_000, 500))
+    rows = [(max(0, at - rng.randrange(0, 1_500, 500)), at, 0) for at in range(0, 10_000, 500)]
+    rows += [
+        (max(0, at - rng.randrange(0, 4_000, 500)), at, 1)
+        for at in range(0, 10_000, 500)
+        for _ in range(rng.choice((0, 1, 1, 2)))
+        if at not in idle
+    ]
+    rng.shuffle(rows)
+    return flow.Source(
+        name,
+        columns=("t", "at", "part", "id"),
+        rows=[(*row, f"{name}{number}") for number, row in enumerate(sorted(rows, key=itemgetter(1)))],
+        arrival="at",
+        times=(flow.EventTime("t", lag_ms=rng.choice((0, 500, 2_000))),),
+        partitions=2,
+        partition_by="part",
+        idle_timeout_ms=rng.choice((1_000, 2_000)),
+    )
 
 
 def shaped(seed: int) -> flow.Dataflow:

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.oracles.lost_rows import LostRows
-from tests.oracles.random_dataflows import random_dataflow, with_another_fault, with_instances, with_join
+from tests.oracles.random_dataflows import (
+    on_a_beat,
+    random_dataflow,
+    with_another_fault,
+    with_instances,
+    with_join,
+)
 from tests.repetitions import repetitions
 
 RUNS = repetitions(60, long=1_000)
@@ -61,6 +67,17 @@ def test_every_lost_row_has_its_reason_and_the_timeout_that_keeps_it(count: Any)
     assert reasons["idle"] > 10
     assert reasons["own rows"] > 0
     assert reasons["not known"] == 0
+
+
+def test_rows_that_come_as_the_watermark_passes_them_have_their_reason(count: Any) -> None:
+    wrong, reasons = [], Counter[str]()
+    for seed in range(RUNS // 3):
+        texts, said = differences(on_a_beat(seed).record())
+        wrong += [f"seed {seed}: {text}" for text in texts]
+        reasons += said
+    count(reasons.total(), "lost rows by two judges")
+    assert wrong == []
+    assert min(reasons["idle"], reasons["own rows"]) > 10
 
 
 def test_rows_of_a_partition_that_was_added_late_and_rows_after_a_restart_have_their_reason(count: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from tests.oracles.random_dataflows import random_dataflow, shaped
+from tests.oracles.random_dataflows import BEATS, on_a_beat, random_dataflow, shaped, with_stall
 from tests.oracles.windows import WindowOracle
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
@@ -17,13 +17,13 @@ RUNS = repetitions(40, long=1_000)
 _NAMED = re.compile(r"partition (\d+) of (\w+)")
 
 
-def differences(seed: int, said: Counter[str]) -> Iterator[str]:
+def differences(recording: Any, seed: int, moments: range, said: Counter[str]) -> Iterator[str]:
     """What `explain` says otherwise than the judge about windows of a run at some moments; counts what it says."""
-    recording, rng = random_dataflow(seed).replace(jitter_ms=0).record(), Random(seed)
-    judge = WindowOracle(recording, "count")
-    size_ms = next(vertex.size_ms for vertex in recording.dataflow.vertices if vertex.name == "count")
-    for at_ms in sorted(rng.randrange(200, 12_000) for _ in range(4)):
-        for end in (size_ms * rng.randrange(1, 10_000 // size_ms) for _ in range(2)):
+    rng, judge = Random(seed), WindowOracle(recording, "count")
+    window = next(vertex for vertex in recording.dataflow.vertices if vertex.name == "count")
+    ends = range(window.size_ms, 10_000, window.step_ms)
+    for at_ms in sorted(rng.choice(moments) for _ in range(4)):
+        for end in rng.choices(ends, k=2):
             answer = recording.explain(window=end, at_ms=at_ms)
             truth = judge.facts(end, at_ms)
             told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
@@ -85,8 +85,12 @@ def test_windows_of_instances_joins_and_restarts_are_where_the_tables_have_them(
 
 
 def test_windows_are_where_the_tables_have_them_and_the_rows_that_release_one_are_the_least(count: Any) -> None:
-    said = Counter[str]()
-    wrong = [text for seed in range(RUNS) for text in differences(seed, said)]
+    said, wrong = Counter[str](), []
+    for seed in range(RUNS):
+        recording = random_dataflow(seed).replace(jitter_ms=0).record()
+        wrong += [*differences(recording, seed, range(200, 12_000), said)]
+        on_beats = with_stall(on_a_beat(seed), seed) if seed % 2 else on_a_beat(seed)
+        wrong += [*differences(on_beats.record(), seed, BEATS, said)]
     count(said.total(), "windows and releases of dataflows by two judges")
     assert wrong == []
     assert min(said[each] for each in ("came out", "waiting", "empty", "row in each of", "released at")) > 5

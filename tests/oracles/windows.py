@@ -112,9 +112,9 @@ class WindowOracle:
         return [*once.values()]
 
     def is_hit(self, source: str, partition: int, at_ms: int) -> bool:
-        """Whether a fault keeps back a row of a partition that comes at a moment; it stays behind late ones."""
+        """Whether a fault keeps back a row of a partition that comes at a moment; it does so behind late ones, too."""
         return any(
-            (fault.source, fault.partition) == (source, partition)
+            (isinstance(fault, flow.Stall) or (fault.source, fault.partition) == (source, partition))
             and fault.at_ms <= at_ms < fault.at_ms + fault.for_ms + getattr(fault, "by_ms", 0)
             for fault in self._recording.dataflow.faults
         )

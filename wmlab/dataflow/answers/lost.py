@@ -132,10 +132,13 @@ class _Partition:
             return {"lost because": LostBecause.OWN_ROWS, **known}
         from_ms = min([at_ms, *self._passed_ms(self._drop["vertex"], self._drop["instance"])])
         timeout_ms = self._source.idle_timeout_ms
-        before = [step for step in self._steps if step["at_ms"] <= from_ms]
-        if not before or number in before[-1]["active"]:
+        # A row of it at that moment, behind what let the watermark pass, makes it count again.
+        of_moment = [step for step in self._steps if step["at_ms"] == from_ms]
+        before = [step for step in self._steps if step["at_ms"] < from_ms][-1:]
+        left_out = [step for step in before + of_moment if number not in step["active"]]
+        if not left_out:
             return _NOT_KNOWN
-        if number not in before[-1]["idle"]:
+        if number not in left_out[-1]["idle"]:
             return {"lost because": LostBecause.NOT_THERE, **known}
         reads = [each["at_ms"] for each in self._reads if each["partition"] == number]
         last_ms = max((ms for ms in reads if ms + timeout_ms <= from_ms), default=self._begun_ms)
