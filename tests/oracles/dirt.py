@@ -346,4 +346,4 @@ def effects(log: Trace, rows: Sequence[int], share: float) -> tuple[int, int, in
         return None
     without_ms = least_bound_ms(rest, share)
     others = len(late_rows(event, without_ms) - out)
-    return least_bound_ms(event, share), without_ms, max(0, others - len(late_rows(rest, without_ms)))
+    return least_bound_ms(event, share), without_ms, others - len(late_rows(rest, without_ms))

@@ -15,6 +15,7 @@ from tests.oracles.log_answers import (
     advice_facts,
     advice_kinds,
     comparison_facts,
+    constant_faults,
     curve_facts,
     differences,
     tail_faults,
@@ -197,8 +198,8 @@ def advice_faults(log: Trace, target: float, advice: Advice, window_ms: int | No
     if numbers != kinds:
         faults["kinds"] = kinds, numbers
     if any(each.kind == "one tail" for each in advice.findings):
-        faults |= tail_faults(log, advice, window_ms)
-    return faults
+        faults |= tail_faults(log, target, advice, window_ms)
+    return faults | constant_faults(log, target, advice, window_ms)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
