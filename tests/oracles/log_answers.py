@@ -178,17 +178,20 @@ def tail_faults(log: Trace, target: float, advice: Any, window_ms: int | None) -
 def constant_faults(log: Trace, target: float, advice: Any, window_ms: int | None) -> dict[str, Any]:
     """A constant bound that is not the one of the tuning half, with k - 2 sqrt(k) missed records of k that may be.
 
-    A smaller one is right only where that one stands still over a half.
+    It is smaller where X would be a third of the shorter half behind the records of the tuning half, in the medians.
     """
-    middle, said_ms = max(1, log.rows // 2), advice.judged[0].strategy.bound
-    admitted = target * middle
-    share = max(0.0, admitted - 2 * admitted**0.5) / middle
-    known_ms = _least_bound_ms(_late_by(log, window_ms)[:middle], share)
-    halves = (Trace("half", log.table.slice(0, middle)), Trace("half", log.table.slice(log.rows // 2)))
-    still = (replayed(half, BoundedOutOfOrderness(known_ms)) for half in halves)
-    if said_ms == known_ms or (said_ms < known_ms and any(map(stands_still, still))):
-        return {}
-    return {"constant bound": (known_ms, said_ms)}
+    half, said_ms = Trace("half", log.table.slice(0, max(1, log.rows // 2))), advice.judged[0].strategy.bound
+    admitted = target * half.rows
+    share = max(0.0, admitted - 2 * admitted**0.5) / half.rows
+    needed_ms = _least_bound_ms(_late_by(log, window_ms)[: half.rows], share)
+    arrival = column(log, "arrival_ms").tolist()
+    between = arrival[log.rows // 2]
+    third_ms = (min(between - arrival[0], arrival[-1] - between) - 1) // 3
+    lag_ms = _middle(_lags(replayed(half, BoundedOutOfOrderness(0)), slice(None))) or 0
+    delays = (column(half, "arrival_ms") - column(half, "event_time")).tolist()
+    most_ms = max(0, third_ms + max(0, _middle(delays) or 0) - max(0, lag_ms))
+    known_ms = min(needed_ms, most_ms)
+    return {} if said_ms == known_ms else {"constant bound": (known_ms, said_ms)}
 
 
 def _with_bound(strategy: Any, bound_ms: int) -> Any:

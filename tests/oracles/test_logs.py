@@ -21,7 +21,7 @@ from tests.oracles.log_answers import (
     tail_faults,
     whole_log,
 )
-from tests.oracles.logs import FAULTS, column, faults_of, random_log
+from tests.oracles.logs import FAULTS, column, faults_of, random_log, replayed
 from tests.repetitions import Count, repetitions
 from wmlab.core.traces import Trace
 from wmlab.strategies.advice import Advice, advise
@@ -237,6 +237,14 @@ def test_an_answer_that_is_made_false_is_noticed() -> None:
     compared = compare(log, compared_strategies(log))
     fewer = replace(compared, outcomes=compared.outcomes[1:], paths=compared.paths[1:])
     assert differences(comparison_facts(log, compared, None), fewer.facts) != {}
+
+
+def test_between_two_bounds_that_miss_the_target_no_tail_is_named() -> None:
+    """In this log the advised bound is for a tail, but misses the target with it as well."""
+    target, log = 0.05, random_log(106, most_rows=2_000)
+    advice = advise(log, target)
+    assert replayed(log, advice.strategy).missed.mean() > target
+    assert "one tail" not in {each.kind for each in advice.findings}
 
 
 def test_candidates_are_those_of_the_log_alone() -> None:

@@ -82,7 +82,7 @@ _PATTERNS: Final = {
 }  # fmt: skip
 """The letters of Java for those of `strptime`."""
 _ONE_DIGIT: Final = ("%m", "%d", "%H", "%M", "%S", "%I")
-"""Numbers that `strptime` reads with one digit as well, where no other number is beside them."""
+"""Numbers that `strptime` reads with one digit as well, where no other number is next to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ class EventTimeColumn:
         parts = re.findall(r"%.|[^%]+", self.form)
         words = [_PATTERNS.get(part) or re.sub(r"[A-Za-z\[\]{}#]+|'", _in_quotes, part) for part in parts]
         for index, part in enumerate(parts):
-            beside = [*parts[max(0, index - 1) : index], *parts[index + 1 : index + 2]]
-            if part in one_digit and not any(each.startswith("%") for each in beside):
+            neighbours = [*parts[max(0, index - 1) : index], *parts[index + 1 : index + 2]]
+            if part in one_digit and not any(each.startswith("%") for each in neighbours):
                 words[index] = words[index][0]
         return "".join(words)
 
