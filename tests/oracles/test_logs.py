@@ -168,12 +168,17 @@ def test_the_effect_of_a_finding_is_that_of_its_rows(way: str, count: Count) -> 
     count(FINDINGS, "effects")
 
 
-def test_a_pause_has_its_ends() -> None:
-    log = spoiled(0, "pause").trace
-    (clock,) = (row for row in findings_of(log, SHARE).writers.itertuples(index=False) if row.silences)
+@pytest.mark.parametrize("way", ["pause", "two pauses"])
+def test_a_silence_has_its_ends_and_the_longest_is_told(way: str) -> None:
+    log = spoiled(0, way).trace
+    found = findings_of(log, SHARE)
+    (clock,), (finding,) = (row for row in found.writers.itertuples(index=False) if row.silences), found.findings
     mine = np.sort(column(log, "arrival_ms")[column(log, "writer") == clock.writer])
-    longest = int(np.argmax(np.diff(mine)))
-    assert clock.silences == ((mine[longest], mine[longest + 1]),)
+    count = 1 + (way == "two pauses")
+    ends = [(mine[row], mine[row + 1]) for row in sorted(np.argsort(np.diff(mine))[-count:])]
+    assert clock.silences == tuple(ends)
+    begin, end = ends[-1]
+    assert [finding.facts[label] for label in ("from", "to", "silent for")] == [begin, end, end - begin]
 
 
 def test_a_finding_that_is_left_out_or_made_up_is_noticed() -> None:
