@@ -88,6 +88,28 @@ def _old(log: Dirty) -> None:
     log.mark("wrong times", rows)
 
 
+def _half_ahead(log: Dirty) -> None:
+    """Half of the rows of a writer, not most of them: its other rows stay."""
+    rows = np.flatnonzero(log.frame["writer"] == log.names[1])[::2]
+    log.frame.loc[rows, "event_time"] += 30 * DAY_MS
+    log.mark("wrong times", rows)
+
+
+def _mostly_ahead(log: Dirty) -> None:
+    """Most rows of a writer: of its others nobody knows the clock either."""
+    rows = np.flatnonzero(log.frame["writer"] == log.names[1])
+    log.frame.loc[rows[: len(rows) * 3 // 4], "event_time"] += 30 * DAY_MS
+    log.of_writers["wrong times"] = (log.names[1],)
+
+
+def _early_rows(log: Dirty, share: float) -> None:
+    """So many rows arrive a little before they happen; up to a hundredth of all that says nothing of the clocks."""
+    rows = log.random.choice(len(log.frame), round(share * len(log.frame)), replace=False)
+    log.frame.loc[rows, "event_time"] = log.frame.loc[rows, "arrival_ms"] + log.every_ms
+    if share > 0.01:
+        log.whole["early"] = tuple(sorted(set(log.frame.loc[rows, "writer"])))
+
+
 def _copies(log: Dirty) -> None:
     again = log.frame.iloc[log.some(20)].assign(copies=True)
     again["arrival_ms"] += 3 * log.usual_ms
@@ -120,9 +142,12 @@ def _all_early(log: Dirty) -> None:
     log.whole["early"] = tuple(log.names)
 
 
-def _local(log: Dirty) -> None:
-    log.frame["event_time"] -= int(log.random.choice([4, 16, 22, 56])) * HOUR_MS // 4
-    log.whole["local times"] = ()
+def _local(log: Dirty, *quarters: int) -> None:
+    """All times a whole number of quarter hours behind: from one hour to 14, as the zones of the earth are."""
+    chosen = int(log.random.choice(quarters or [4, 16, 22, 56]))
+    log.frame["event_time"] -= chosen * HOUR_MS // 4
+    if 4 <= chosen <= 56:
+        log.whole["local times"] = ()
 
 
 def _unit(log: Dirty) -> None:
@@ -159,6 +184,19 @@ def _without(log: Dirty, writer: str, begin: float, end: float) -> None:
 def _pause(log: Dirty) -> None:
     _without(log, log.names[0], 0.3, 0.55)
     log.whole["silent"] = (log.names[0],)
+
+
+def _two_pauses(log: Dirty) -> None:
+    """The longer one comes second; two are no habit."""
+    for begin, end in ((0.15, 0.3), (0.5, 0.75)):
+        _without(log, log.names[0], begin, end)
+    log.whole["silent"] = (log.names[0],)
+
+
+def _three_pauses(log: Dirty) -> None:
+    """Three of about one length are a habit."""
+    for begin in (0.1, 0.4, 0.7):
+        _without(log, log.names[0], begin, begin + 0.15)
 
 
 def _gone(log: Dirty) -> None:
@@ -240,11 +278,20 @@ SPOILED: Final[dict[str, Callable[[Dirty], None]]] = {
     "early writer": _early_writer,
     "all early": _all_early,
     "local": _local,
+    "an hour": lambda log: _local(log, 4),
+    "14 hours": lambda log: _local(log, 56),
+    "three quarters": lambda log: _local(log, 3),
+    "half ahead": _half_ahead,
+    "mostly ahead": _mostly_ahead,
+    "early rows": lambda log: _early_rows(log, 0.02),
+    "few early rows": lambda log: _early_rows(log, 0.008),
     "unit": _unit,
     "bad": _bad,
     "ties": _ties,
     "gap": _gap,
     "pause": _pause,
+    "two pauses": _two_pauses,
+    "three pauses": _three_pauses,
     "gone": _gone,
     "comes": _comes,
     "habit": _habit,
@@ -346,4 +393,4 @@ def effects(log: Trace, rows: Sequence[int], share: float) -> tuple[int, int, in
         return None
     without_ms = least_bound_ms(rest, share)
     others = len(late_rows(event, without_ms) - out)
-    return least_bound_ms(event, share), without_ms, max(0, others - len(late_rows(rest, without_ms)))
+    return least_bound_ms(event, share), without_ms, others - len(late_rows(rest, without_ms))

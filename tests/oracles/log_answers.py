@@ -15,6 +15,7 @@ import numpy as np
 
 from tests.oracles.logs import Replayed, column, replayed
 from wmlab.core.traces import Trace
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import END, UNKNOWN
 
 Values = dict[str, Any]
@@ -148,8 +149,11 @@ def gone_writers(log: Trace, strategy: Any, lag_ms: int) -> tuple[str, ...]:
     return tuple(gone)
 
 
-def tail_faults(log: Trace, advice: Any, window_ms: int | None) -> dict[str, Any]:
-    """What a finding "one tail" says that its two bounds deny, for the advised kind and for a constant bound."""
+def tail_faults(log: Trace, target: float, advice: Any, window_ms: int | None) -> dict[str, Any]:
+    """What a finding "one tail" says that its two bounds deny, for the advised kind and for a constant bound.
+
+    The larger one has to keep the target: between two bounds that miss it there is nothing to choose.
+    """
     (tail,) = [each.facts for each in advice.findings if each.kind == "one tail"]
     kinds = {type(each).__name__: each for each in (advice.strategy, advice.judged[0].strategy)}
     faults: dict[str, Any] = {}
@@ -164,9 +168,30 @@ def tail_faults(log: Trace, advice: Any, window_ms: int | None) -> dict[str, Any
             "records": int((smaller.missed & ~larger.missed).sum()),
         }
         faults[name] = differences(known, {label: tail.get(label) for label in known})
+        if larger.missed.mean() > target:
+            faults[name]["target"] = target, float(larger.missed.mean())
         if not faults[name]:
             return {}
     return faults
+
+
+def constant_faults(log: Trace, target: float, advice: Any, window_ms: int | None) -> dict[str, Any]:
+    """A constant bound that is not the one of the tuning half, with k - 2 sqrt(k) missed records of k that may be.
+
+    It is smaller where X would be a third of the shorter half behind the records of the tuning half, in the medians.
+    """
+    half, said_ms = Trace("half", log.table.slice(0, max(1, log.rows // 2))), advice.judged[0].strategy.bound
+    admitted = target * half.rows
+    share = max(0.0, admitted - 2 * admitted**0.5) / half.rows
+    needed_ms = _least_bound_ms(_late_by(log, window_ms)[: half.rows], share)
+    arrival = column(log, "arrival_ms").tolist()
+    between = arrival[log.rows // 2]
+    third_ms = (min(between - arrival[0], arrival[-1] - between) - 1) // 3
+    lag_ms = _middle(_lags(replayed(half, BoundedOutOfOrderness(0)), slice(None))) or 0
+    delays = (column(half, "arrival_ms") - column(half, "event_time")).tolist()
+    most_ms = max(0, third_ms + max(0, _middle(delays) or 0) - max(0, lag_ms))
+    known_ms = min(needed_ms, most_ms)
+    return {} if said_ms == known_ms else {"constant bound": (known_ms, said_ms)}
 
 
 def _with_bound(strategy: Any, bound_ms: int) -> Any:

@@ -15,12 +15,13 @@ from tests.oracles.log_answers import (
     advice_facts,
     advice_kinds,
     comparison_facts,
+    constant_faults,
     curve_facts,
     differences,
     tail_faults,
     whole_log,
 )
-from tests.oracles.logs import FAULTS, column, faults_of, random_log
+from tests.oracles.logs import FAULTS, column, faults_of, random_log, replayed
 from tests.repetitions import Count, repetitions
 from wmlab.core.traces import Trace
 from wmlab.strategies.advice import Advice, advise
@@ -167,12 +168,17 @@ def test_the_effect_of_a_finding_is_that_of_its_rows(way: str, count: Count) -> 
     count(FINDINGS, "effects")
 
 
-def test_a_pause_has_its_ends() -> None:
-    log = spoiled(0, "pause").trace
-    (clock,) = (row for row in findings_of(log, SHARE).writers.itertuples(index=False) if row.silences)
+@pytest.mark.parametrize("way", ["pause", "two pauses"])
+def test_a_silence_has_its_ends_and_the_longest_is_told(way: str) -> None:
+    log = spoiled(0, way).trace
+    found = findings_of(log, SHARE)
+    (clock,), (finding,) = (row for row in found.writers.itertuples(index=False) if row.silences), found.findings
     mine = np.sort(column(log, "arrival_ms")[column(log, "writer") == clock.writer])
-    longest = int(np.argmax(np.diff(mine)))
-    assert clock.silences == ((mine[longest], mine[longest + 1]),)
+    count = 1 + (way == "two pauses")
+    ends = [(mine[row], mine[row + 1]) for row in sorted(np.argsort(np.diff(mine))[-count:])]
+    assert clock.silences == tuple(ends)
+    begin, end = ends[-1]
+    assert [finding.facts[label] for label in ("from", "to", "silent for")] == [begin, end, end - begin]
 
 
 def test_a_finding_that_is_left_out_or_made_up_is_noticed() -> None:
@@ -197,8 +203,8 @@ def advice_faults(log: Trace, target: float, advice: Advice, window_ms: int | No
     if numbers != kinds:
         faults["kinds"] = kinds, numbers
     if any(each.kind == "one tail" for each in advice.findings):
-        faults |= tail_faults(log, advice, window_ms)
-    return faults
+        faults |= tail_faults(log, target, advice, window_ms)
+    return faults | constant_faults(log, target, advice, window_ms)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -236,6 +242,14 @@ def test_an_answer_that_is_made_false_is_noticed() -> None:
     compared = compare(log, compared_strategies(log))
     fewer = replace(compared, outcomes=compared.outcomes[1:], paths=compared.paths[1:])
     assert differences(comparison_facts(log, compared, None), fewer.facts) != {}
+
+
+def test_between_two_bounds_that_miss_the_target_no_tail_is_named() -> None:
+    """In this log the advised bound is for a tail, but misses the target with it as well."""
+    target, log = 0.05, random_log(106, most_rows=2_000)
+    advice = advise(log, target)
+    assert replayed(log, advice.strategy).missed.mean() > target
+    assert "one tail" not in {each.kind for each in advice.findings}
 
 
 def test_candidates_are_those_of_the_log_alone() -> None:

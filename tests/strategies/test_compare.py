@@ -118,11 +118,14 @@ def test_a_distance_beyond_64_bits_is_refused_with_its_record():
 
 
 def test_without_windows_nothing_is_said_of_them_and_the_clock_can_be_switched_off():
-    log = trace([Record(5, 10, "a"), Record(6, 30, "a")])
-    (still,) = compare(log, [Clock()], tick_ms=0)
-    (ticking,) = compare(log, [Clock()], tick_ms=1)
-    assert (still.complete_mean, still.open_max) == (None, None)
-    assert (still.lag_max_ms, ticking.lag_max_ms) != (None, None)
+    first, second = records = [Record(5, 10, "a"), Record(6, 30, "a")]
+    still, ticking = both = [compare(trace(records), [Clock()], tick_ms=tick_ms) for tick_ms in (0, 1)]
+    assert [(outcome.complete_mean, outcome.open_max) for (outcome,) in both] == [(None, None)] * 2
+    # Without ticks the second record meets the clock of the first arrival, with them that of a moment before its own.
+    for found, met in ((still, first.arrival_ms), (ticking, second.arrival_ms - 1)):
+        late = found.late_rows()
+        assert late[["row", "met", "late_by_ms"]].values.tolist() == [[2, met, met - second.event_time]]
+        assert [(outcome.late, outcome.lag_max_ms) for outcome in found] == [(1, 0)]
 
 
 def test_a_strategy_that_never_gave_a_watermark_is_not_called_the_best_and_of_many_writers_two_are_named():

@@ -164,7 +164,7 @@ def test_a_line_is_given_for_the_texts_that_were_read_and_none_for_two_columns(t
     rows = [f"2026-03-02 06:00:{n:02},{1_800_000_000_000 + n}" for n in range(40)]
     path = write(tmp_path, "units.csv", "\n".join(["at,got", "UTC,UTC", *rows]))
     lines = advise(load(path, **COLUMNS, bad_rows="drop"), 0.1).settings
-    assert 'F.expr("to_timestamp(at)")' in lines["Spark"].code
+    assert 'F.expr("try_to_timestamp(at)")' in lines["Spark"].code
     assert "TO_TIMESTAMP(REPLACE" in lines["Flink SQL"].code
     rows = [f"02.03.2026,06:00:{n:02},{1_800_000_000_000 + n}" for n in range(40)]
     path = write(tmp_path, "parts.csv", "\n".join(["day,clock,got", *rows]))

@@ -154,18 +154,18 @@ LOCAL = "yyyy-MM-dd HH:mm:ss.SSS"
         (
             EventTimeColumn("a_day", "d", -2_209_161_600_000),
             "TO_TIMESTAMP_LTZ(CAST(ROUND(CAST(a_day AS DOUBLE) * 86400000) - 2209161600000 AS BIGINT), 3)",
-            "timestamp_seconds(CAST(a_day AS DOUBLE) * 86400 - 2209161600)",
+            "timestamp_micros(TRY_CAST(ROUND(TRY_CAST(a_day AS DOUBLE) * 86400000000 - 2209161600000000) AS BIGINT))",
         ),
         (
             EventTimeColumn("a_us", "us", 5_000),
             "TO_TIMESTAMP_LTZ(CAST(CAST(a_us AS BIGINT) / 1000 + 5000 AS BIGINT), 3)",
-            "timestamp_micros(CAST(a_us + 5000000 AS BIGINT))",
+            "timestamp_micros(TRY_CAST(ROUND(TRY_CAST(a_us AS DOUBLE) + 5000000) AS BIGINT))",
         ),
         (
             EventTimeColumn("taken_at", "%Y/%m/%d", zone="Europe/Berlin"),
             f"TO_TIMESTAMP_LTZ(DATE_FORMAT(TO_TIMESTAMP(taken_at, 'yyyy/MM/dd'), '{LOCAL}'), '{LOCAL}', "
             "'Europe/Berlin')",
-            "to_utc_timestamp(to_timestamp(taken_at, 'yyyy/MM/dd'), 'Europe/Berlin')",
+            "to_utc_timestamp(try_to_timestamp(taken_at, 'yyyy/M/d'), 'Europe/Berlin')",
         ),
         (
             EventTimeColumn("taken_at", zone="Europe/Berlin"),
@@ -185,7 +185,7 @@ def test_the_computed_column_counts_from_the_origin_and_is_in_utc(
 def test_flink_cannot_have_numbers_that_count_local_time() -> None:
     local = settings(500, event_time=EventTimeColumn("a_day", "d", -2_209_161_600_000, "Europe/Berlin"))
     assert not local["Flink SQL"].possible
-    assert "to_utc_timestamp(timestamp_seconds" in local["Spark"].code
+    assert "to_utc_timestamp(timestamp_micros" in local["Spark"].code
 
 
 @pytest.mark.parametrize(
@@ -217,6 +217,9 @@ def test_a_log_knows_what_stands_in_its_column_of_event_times(tmp_path: Path) ->
     assert load(frame, event_time="t", arrival="a").event_time_form == "timestamp"
     coded = pa.table({"t": pa.array(["2015-07-20 03:49:24"]).dictionary_encode(), "a": [1]})
     assert load(coded, event_time="t", arrival="a").event_time_form == "text"
+    for first, form in ((1, "ms"), (1.5, "ms"), ("1970-01-01 00:00:01", "text"), ("2.1.1970", "%d.%m.%Y")):
+        of_one = pd.DataFrame({"t": [first], "a": ["3.1.1970"]})
+        assert load(of_one, event_time="t", arrival="a", format="%d.%m.%Y").event_time_form == form
 
 
 @pytest.mark.parametrize(

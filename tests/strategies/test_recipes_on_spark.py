@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession, functions as F
 
+from wmlab.core.traces import load
+from wmlab.strategies.advice import advise
 from wmlab.strategies.recipes import EventTimeColumn, settings
 
 NUMBERS = {"d": 19_675.9, "s": 1_700_000_000, "ms": 1_700_000_000_000, "us": 1_700_000_000_000_000, "ns": 17 * 10**17}
@@ -56,3 +59,41 @@ def test_spark_runs_the_line_of_a_path_into_an_array(spark: SparkSession) -> Non
     rows = eval(f"frame{code['Spark'].code}", {"frame": frame, "F": F}).selectExpr("unix_seconds(time_timestamp) AS s")
     assert [row.s for row in rows.collect()] == [1_700_000_000, 1_700_000_060]
     assert not code["Flink SQL"].possible
+
+
+GOOD_AND_BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "s": ({"unit": "s"}, ["1700000000", "1700000005.123", "n/a", "nan"]),
+    "ms": ({"unit": "ms"}, ["1700000000000", "1700000005250", "soon", "-"]),
+    "us": ({"unit": "us"}, ["1700000000123456", "1700000005250000", "none"]),
+    "ns": ({"unit": "ns"}, ["1700000000123456789", "1700000005250000000", "none"]),
+    "d": ({"unit": "d", "origin": "1899-12-30"}, ["45244.5", "45244.75", "#N/A"]),
+    "text": ({}, ["2023-11-14 22:13:20.250", "2023-11-14T22:13:25Z", "UTC", "2023-02-31 10:00:00"]),
+    "offset": ({}, ["2023-11-14T23:13:20+01:00", "2023-11-14T22:13:25-05:30", "later"]),
+    "format": (
+        {"format": "%d.%m.%Y %H:%M:%S"},
+        ["14.11.2023 22:13:20", "4.1.2023 1:02:03", "14.11.2023 25:00:00", "31.02.2023 10:00:00", "soon"],
+    ),
+    "half days": ({"format": "%m/%d/%Y %I:%M %p"}, ["1/4/2023 1:05 PM", "11/14/2023 10:13 AM", "4/2023"]),
+    "digits": ({"format": "%Y%m%d%H%M%S"}, ["20231114221320", "20231114221325", "2023"]),
+    "zone": ({"timezone": "Europe/Berlin"}, ["2023-11-14 23:13:20", "2023-07-01 10:00:00", "at noon"]),
+}
+"""Of each form how the event times are read, two that are and some that are none."""
+
+
+@pytest.mark.parametrize("form", GOOD_AND_BAD)
+def test_the_line_of_an_advice_reads_a_file_with_bad_rows_as_the_log_does(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    arguments, texts = GOOD_AND_BAD[form]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["at,got", *(f"{text},{1_800_000_000_000 + n}" for n, text in enumerate(texts))]))
+    of_event = {name: {"event_time": value} for name, value in arguments.items()}
+    log = load(path, event_time="at", arrival="got", bad_rows="drop", **of_event)
+    assert log.refused.num_rows == len(texts) - 2
+    code = advise(log, 0.5).settings["Spark"]
+    frame = spark.read.csv(str(path), header=True)
+    line = code.code or (code.instead.code if code.instead else "")
+    rows = eval(f"frame{line}", {"frame": frame, "F": F}).selectExpr("got", "unix_millis(at_timestamp) AS ms")
+    read = {row.got: row.ms for row in rows.collect()}
+    assert [ms is None for _, ms in sorted(read.items())] == [False, False] + [True] * (len(texts) - 2)
+    assert [ms for _, ms in sorted(read.items()) if ms is not None] == log.table["event_time"].to_pylist()

@@ -612,7 +612,9 @@ def kind_of(sample: Iterable[str | None], formats: Sequence[str] = ()) -> TextKi
     texts = [text.strip(_BLANKS) for text in sample if text]
     counts: dict[TextKind, int] = {}
     if formats:
-        counts["format"] = sum(any(_by_format(text, each) is not None for each in formats) for text in texts)
+        # A date of digits alone is a number as well, but counts once.
+        others = [text for text in texts if all(_by_format(text, each) is None for each in formats)]
+        counts["format"], texts = len(texts) - len(others), others
     counts["dates"] = sum(any(pattern.fullmatch(text) for pattern in _COMPILED) for text in texts)
     counts["numbers"] = sum(re.match(_NUMBER, text) is not None for text in texts)
     return max(counts, key=lambda kind: counts[kind])

@@ -526,10 +526,10 @@ def _form_of(table: pa.Table, columns: LogColumns, kind: TextKind, good: times.B
     column, form = table.schema.field(columns.event_time).type, columns.form_of("event_time")
     if pa.types.is_temporal(column):
         return "timestamp"
-    if form.formats:
-        return form.formats[0] if len(form.formats) == 1 else "several"
     if kind == "numbers" or pa.types.is_floating(column):
         return form.unit
+    if kind == "format":
+        return form.formats[0] if len(form.formats) == 1 else "several"
     return times.text_form(table[columns.event_time], good)
 
 

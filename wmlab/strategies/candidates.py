@@ -72,7 +72,7 @@ class OpenBound:
         """
         event, met, x = self.log.event[rows], self.met[rows], self.x[rows]
         deadline = event if self.windows is None else self.windows.deadlines(event)
-        late_by = np.where(met == UNKNOWN, 0, np.maximum(met, deadline) - deadline)
+        late_by = np.maximum(met, deadline) - deadline
         values, counts = np.unique(late_by, return_counts=True)
         late = values > 0
         return of_counts("", len(event), values[late], counts[late], median((self.log.arrival[rows] - x)[x != UNKNOWN]))

@@ -173,7 +173,7 @@ class _Case:
             rest = curve_of(Trace(self.trace.name, self.trace.table.filter(pa.array(~rows))), self.windows)
             without_ms = rest.bound_ms(self.late_share)
             late = self.curve.late(without_ms) - self._late_themselves(rows, without_ms) - rest.late(without_ms)
-            known |= {"bound": self.bound_ms, "bound without": without_ms, "late by them": max(0, late)}
+            known |= {"bound": self.bound_ms, "bound without": without_ms, "late by them": late}
             doubt = differ(self.bound_ms, without_ms)
         clock_ms = self.log.clock_ms
         return finding(

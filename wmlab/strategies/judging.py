@@ -45,8 +45,8 @@ class JudgedCandidate:
     unseen: Outcome
     missed_range: tuple[float, float]
     lag_range: tuple[int, int]
-    first_missed_share: float
-    """The share of missed records of the tuning half."""
+    misses_none: bool
+    """Whether it misses no record of either half."""
     moves: bool
     """Whether X rises on the unseen half, and its median lag beyond the delay of the records is below a third of it."""
 
@@ -59,11 +59,6 @@ class JudgedCandidate:
     def lag_ms(self) -> int:
         """The median lag on the unseen half; 0 where X is never known there."""
         return self.unseen.lag_p50_ms or 0
-
-    @property
-    def misses_none(self) -> bool:
-        """Whether it misses no record of either half."""
-        return self.first_missed_share == 0 and self.unseen.missed == 0
 
     @property
     def lag_known(self) -> bool:
@@ -93,7 +88,7 @@ def judge(candidate: Candidate, log: Log, middle: int, windows: LogWindows | Non
         unseen=unseen,
         missed_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
         lag_range=(floor(lag[0]), ceil(lag[1])),
-        first_missed_share=float(missed[: max(1, middle)].mean()),
+        misses_none=not missed.any(),
         moves=moves(half, x[middle:], unseen.lag_p50_ms),
     )
 

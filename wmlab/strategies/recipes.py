@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -60,14 +60,13 @@ class Setting:
 
 
 _UNITS: Final = {
-    "d": ("ROUND(CAST({0} AS DOUBLE) * 86400000)", "timestamp_seconds(CAST({0} AS DOUBLE) * 86400{1})", 1),
-    "s": ("ROUND(CAST({0} AS DOUBLE) * 1000)", "timestamp_seconds(CAST({0} AS DOUBLE){1})", 1),
-    "ms": ("{0}", "timestamp_millis(CAST({0}{1} AS BIGINT))", 1_000),
-    "us": ("CAST({0} AS BIGINT) / 1000", "timestamp_micros(CAST({0}{1} AS BIGINT))", 1_000_000),
-    "ns": ("CAST({0} AS BIGINT) / 1000000", "timestamp_micros(CAST({0} / 1000{1} AS BIGINT))", 1_000_000),
+    "d": ("ROUND(CAST({0} AS DOUBLE) * 86400000)", " * 86400000000"),
+    "s": ("ROUND(CAST({0} AS DOUBLE) * 1000)", " * 1000000"),
+    "ms": ("{0}", " * 1000"),
+    "us": ("CAST({0} AS BIGINT) / 1000", ""),
+    "ns": ("CAST({0} AS BIGINT) / 1000000", " / 1000"),
 }
-"""How numbers of a unit, or texts of them, become ms in Flink, and a timestamp in Spark; and what Spark adds to them
-for a second."""
+"""How numbers of a unit, or texts of them, become ms in Flink, and how a DOUBLE of them becomes microseconds."""
 _IN_UTC: Final = "write the event times in UTC, as yyyy-MM-dd HH:mm:ss.SSS, to a column first"
 _HINDRANCES: Final = {
     "columns": "the event time is in two columns",
@@ -82,6 +81,8 @@ _PATTERNS: Final = {
     "%b": "MMM", "%B": "MMMM", "%I": "hh", "%p": "a", "%j": "DDD", "%%": "%",
 }  # fmt: skip
 """The letters of Java for those of `strptime`."""
+_ONE_DIGIT: Final = ("%m", "%d", "%H", "%M", "%S", "%I")
+"""Numbers that `strptime` reads with one digit as well, where no other number is next to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,30 +157,37 @@ class EventTimeColumn:
         return expressions
 
     def in_spark(self) -> str:
-        """The computed column in Spark, behind `exploded`."""
+        """The computed column in Spark, behind `exploded`; NULL for what is no time, on which a cast would fail."""
         *way, last = self.name.split(".")
         inside = [index for index, part in enumerate(way) if part.endswith("[]")]
         if inside:
             way = [f"{way[inside[-1]][:-2]}_element", *way[inside[-1] + 1 :]]
         name = ".".join(_spark_name(part) for part in [*way, last])
         if self.form in _UNITS:
-            _, timestamp, per_s = _UNITS[self.form]
-            moment = timestamp.format(name, _plus(self.origin_ms * per_s // 1_000))
+            micros = f"TRY_CAST({name} AS DOUBLE){_UNITS[self.form][1]}{_plus(self.origin_ms * 1_000)}"
+            moment = f"timestamp_micros(TRY_CAST(ROUND({micros}) AS BIGINT))"
         elif self.form == "timestamp":
             moment = name
         else:
-            arguments = name if self._is_plain else f"{self._as_text(name)}, '{self._pattern()}'"
-            moment = f"to_timestamp({arguments})"
+            arguments = name if self._is_plain else f"{self._as_text(name)}, '{self._pattern(_ONE_DIGIT)}'"
+            moment = f"try_to_timestamp({arguments})"
         return moment if self.zone is None else f"to_utc_timestamp({moment}, '{self.zone}')"
 
     def _as_text(self, name: str) -> str:
         """A column of a format as a text: of digits alone it may be a number."""
         return f"CAST({name} AS STRING)" if re.fullmatch(r"(%[YmdHMSjy])+", self.form) else name
 
-    def _pattern(self) -> str:
-        """The format as Java writes it, in a text of SQL; letters and brackets that stand for themselves in quotes."""
+    def _pattern(self, one_digit: Sequence[str] = ()) -> str:
+        """The format as Java writes it, in a text of SQL; letters and brackets that stand for themselves in quotes.
+
+        Those of `one_digit` that stand alone may have one digit, which a single letter of Java reads.
+        """
         parts = re.findall(r"%.|[^%]+", self.form)
         words = [_PATTERNS.get(part) or re.sub(r"[A-Za-z\[\]{}#]+|'", _in_quotes, part) for part in parts]
+        for index, part in enumerate(parts):
+            neighbours = [*parts[max(0, index - 1) : index], *parts[index + 1 : index + 2]]
+            if part in one_digit and not any(each.startswith("%") for each in neighbours):
+                words[index] = words[index][0]
         return "".join(words)
 
 
