@@ -1,4 +1,4 @@
-"""Runs of a shape of their own: replays of a log, streams apart in time, one left alone, and one that is sealed."""
+"""Runs of a shape of their own: replays of a log, streams apart in time, left alone, sealed, or without an owner."""
 
 from __future__ import annotations
 
@@ -88,3 +88,22 @@ def left_alone_run(seed: int) -> Scenario:
 def sealed_run(seed: int) -> Scenario:
     """A stream that is sealed before its first watermark, so that the cut of each is the end of its segments."""
     return drawn_run(1171).replace(rules="implementation", name=f"sealed {seed}")
+
+
+def unowned_run(seed: int) -> Scenario:
+    """A bucket is without an owner twice, the second time with a controller that is down, while a reader is paused."""
+    return Scenario(
+        f"unowned {seed}",
+        stream=wm.Stream(ORDERS, segments=1),
+        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        readers=wm.ReaderGroup(GROUP, readers=1),
+        controllers=wm.Controllers(period_ms=1_000, session_timeout_ms=4_000),
+        script=(
+            script.PauseReader(at_ms=6_000, reader=f"{GROUP}-0"),
+            script.LoseBucketOwner(at_ms=8_000, for_ms=5_000),
+            script.LoseBucketOwner(at_ms=16_000, for_ms=22_000),
+            script.CrashController(at_ms=17_000, controller="controller-0"),
+        ),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )

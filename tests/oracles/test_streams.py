@@ -9,7 +9,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from tests.oracles.counterfactuals import the_only_one
-from tests.oracles.other_runs import apart_run, left_alone_run, replayed_run, sealed_run
+from tests.oracles.other_runs import apart_run, left_alone_run, replayed_run, sealed_run, unowned_run
 from tests.oracles.runs import DECK, GROUP, ORDERS, drawn_run, moments_of
 from tests.oracles.streams import Curve, Oracle, differences
 from tests.repetitions import Count, repetitions
@@ -23,9 +23,9 @@ from wmlab.streams.scenario import script
 
 FEW, MANY = 24, 1_000
 DRAWN = (*range(repetitions(FEW, long=MANY)), 33, 36, 40, 51, 53, 56, 89, 122, 129, 275, 1278)
-RUNS = (*range(-4, 0), *DRAWN)
+RUNS = (*range(-5, 0), *DRAWN)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
-OF_OWN_SHAPE = (sealed_run, replayed_run, apart_run, left_alone_run)
+OF_OWN_SHAPE = (unowned_run, sealed_run, replayed_run, apart_run, left_alone_run)
 MOMENTS = 5
 AT_LEAST = 0.98
 """The share of moments at which the only party without which the bound is higher is named."""
@@ -34,7 +34,7 @@ AT_LEAST = 0.98
 def scenario_of(seed: int) -> Scenario:
     if seed >= 0:
         return drawn_run(seed)
-    return OF_OWN_SHAPE[seed % 4](seed)
+    return OF_OWN_SHAPE[seed % 5](seed)
 
 
 @lru_cache(maxsize=2 * FEW)

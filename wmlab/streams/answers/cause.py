@@ -414,8 +414,7 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     if seen is None:
         itself = (Party(name=reader, subject="reader", fault=state.faults.of("reader", reader, at_ms=state.at_ms)),)
         unseen = replace(position, bound=None, since_ms=None, set_by=(), earliest_ms=None, readers=itself)
-        kind = CauseKind.NOT_STARTED if state.deleted_ms is None else CauseKind.DELETED
-        return replace(unseen, kind=kind, parties=itself, reader=reader, position=position)
+        return replace(unseen, kind=CauseKind.NOT_STARTED, parties=itself, reader=reader, position=position)
     cause = replace(
         position,
         bound=seen.lower,

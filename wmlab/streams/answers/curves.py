@@ -282,9 +282,14 @@ class _Group:
         """The group at `at_ms`; `newest` is the lower bound of the log then."""
         index = bisect_right(self._followed, at_ms, key=lambda known: known.at_ms) - 1
         if index < 0:
-            has_next = newest is not None
-            before = GroupState(name=self._name, lower=None, since_ms=None, newest=newest, has_next=has_next)
-            return replace(before, has_started=False)
+            return GroupState(
+                name=self._name,
+                lower=None,
+                since_ms=None,
+                newest=newest,
+                has_next=newest is not None,
+                has_started=False,
+            )
         known = self._followed[index]
         made = sum(row["emitted_ms"] <= at_ms for row in self._watermarks)
         # Where the last watermark was passed at once, older ones may still wait.
