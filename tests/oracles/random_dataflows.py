@@ -126,6 +126,12 @@ def with_stall(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(faults=(*dataflow.faults, stall))
 
 
+def beats_of(dataflow: flow.Dataflow) -> list[int]:
+    """The beats at which to ask about a run: where an instance stands still those, or else any (ms)."""
+    stalls = [fault for fault in dataflow.faults if isinstance(fault, flow.Stall)]
+    return [ms for ms in BEATS if all(fault.at_ms <= ms <= fault.at_ms + fault.for_ms for fault in stalls)]
+
+
 def _beating(name: str, rng: Random) -> flow.Source:
     idle = range(rng.randrange(1_000, 4_000, 500), rng.randrange(5_000, 9_000, 500))
     rows = [(max(0, at - rng.randrange(0, 1_500, 500)), at, 0) for at in range(0, 10_000, 500)]

@@ -10,7 +10,7 @@ import pytest
 
 import wmlab as wm
 from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
-from tests.oracles.random_dataflows import BEATS, on_a_beat, random_dataflow, shaped, with_stall
+from tests.oracles.random_dataflows import beats_of, on_a_beat, random_dataflow, shaped, with_stall
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
@@ -119,7 +119,7 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
             wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]
         on_beats = with_stall(on_a_beat(seed), seed) if seed % 2 else on_a_beat(seed)
         recording = on_beats.with_rules(rules).record()
-        for at_ms in rng.sample(BEATS, 4):
+        for at_ms in rng.sample(beats_of(on_beats), 4):
             moments += 1
             wrong += [f"beat {seed}: {text}" for text in differences(recording, at_ms)]
     count(moments, "moments of dataflows by two judges")

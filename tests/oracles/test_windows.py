@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from tests.oracles.random_dataflows import BEATS, on_a_beat, random_dataflow, shaped, with_stall
+from tests.oracles.random_dataflows import beats_of, on_a_beat, random_dataflow, shaped, with_stall
 from tests.oracles.windows import WindowOracle
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
@@ -17,7 +17,7 @@ RUNS = repetitions(40, long=1_000)
 _NAMED = re.compile(r"partition (\d+) of (\w+)")
 
 
-def differences(recording: Any, seed: int, moments: range, said: Counter[str]) -> Iterator[str]:
+def differences(recording: Any, seed: int, moments: Sequence[int], said: Counter[str]) -> Iterator[str]:
     """What `explain` says otherwise than the judge about windows of a run at some moments; counts what it says."""
     rng, judge = Random(seed), WindowOracle(recording, "count")
     window = next(vertex for vertex in recording.dataflow.vertices if vertex.name == "count")
@@ -90,7 +90,7 @@ def test_windows_are_where_the_tables_have_them_and_the_rows_that_release_one_ar
         recording = random_dataflow(seed).replace(jitter_ms=0).record()
         wrong += [*differences(recording, seed, range(200, 12_000), said)]
         on_beats = with_stall(on_a_beat(seed), seed) if seed % 2 else on_a_beat(seed)
-        wrong += [*differences(on_beats.record(), seed, BEATS, said)]
+        wrong += [*differences(on_beats.record(), seed, beats_of(on_beats), said)]
     count(said.total(), "windows and releases of dataflows by two judges")
     assert wrong == []
     assert min(said[each] for each in ("came out", "waiting", "empty", "row in each of", "released at")) > 5

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.oracles.dataflow import DataflowOracle
+from tests.oracles.dataflow import LOWEST, DataflowOracle
 from wmlab import dataflow as flow
 
 Row = Mapping[str, Any]
@@ -51,8 +51,13 @@ class WindowOracle:
         rows = {number: self._rows(number, execution, begin, end, at_ms) for number in self._copies}
         results = {number: self._results(number, execution, end, at_ms) for number in self._copies}
         left = sum(map(len, results.values()))
-        if held := sum(rows[number] for number in self._copies if not results[number]):
-            return {"cause": "waiting", "rows": held, "needed": end, "results": left or None}
+        if holding := [number for number in self._copies if rows[number] and not results[number]]:
+            judge, held = DataflowOracle(self._recording, execution), sum(rows[number] for number in holding)
+            every = (judge.levels(self._vertex, number, 0, at_ms)[0] for number in holding)
+            lowest = min(every, key=lambda coalesced: coalesced.watermark)
+            watermark = None if lowest.watermark == LOWEST else lowest.watermark
+            of_lowest = {"watermark": watermark, "since": lowest.since_ms}
+            return {"cause": "waiting", "rows": held, "needed": end, "results": left or None, **of_lowest}
         if left:
             # It is out when the last of its instances has let it out.
             last = max((each[0]["put_ms"], number) for number, each in results.items() if each)
