@@ -114,6 +114,11 @@ def test_a_silent_writer_holds_the_watermark_from_when_another_is_ahead_until_it
     lengths = holds(records, timeout)
     assert found.longest_hold_ms(timeout) == max(lengths)
     assert found.held_ms(timeout) == sum(lengths) == sum(part.held_ms(timeout) for part in found.inputs.values())
+    if (none_ms := found.facts.get("timeout for none")) is not None:
+        assert found.facts["longest hold"] == max(holds(records, none_ms))
+    late = [name for name, part in found.inputs.items() for _ in range(part.late_anyway)]
+    most = [name for name in found.inputs if len(found.inputs) > 1 and 2 * late.count(name) > len(late)]
+    assert found.facts.get("most late anyway") == (most[0] if most else None)
 
 
 @given(records_of, st.floats(0, 1))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import log
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from tests.strategies.logs import exponential, sent
 from wmlab.strategies.advice import advise
@@ -45,23 +45,37 @@ def test_a_lag_that_the_bound_is_little_of_makes_no_knee() -> None:
     assert curve_of(late_by, 1_000, base_lag_ms=600_000).knee(0.01) is None
 
 
-@given(
-    st.lists(st.integers(1, 100_000), min_size=1, max_size=60),
-    st.sampled_from([0.01, 0.05, 0.2]),
-    st.integers(-5_000, 5_000),
-)
-def test_a_knee_is_between_the_share_and_four_times_it_and_below_the_line(
-    late_by: list[int], share: float, base_lag_ms: int
-) -> None:
-    curve = curve_of(late_by, 200, base_lag_ms)
-    largest, least = curve.bound_ms(share), curve.bound_ms(min(1.0, 4 * share))
-    knee = curve.knee(share)
-    if knee is None:
-        return
-    assert least <= knee.bound_ms < largest
-    assert knee.late_share == curve.late_share(knee.bound_ms)
-    lag = {bound: max(1, curve.lag_ms(bound)) for bound in (least, knee.bound_ms, largest)}
-    assert 4 * lag[knee.bound_ms] <= lag[largest]
+def farthest_below(late_by: list[int], rows: int, share: float, base_lag_ms: int) -> tuple[list[int], Fraction, int]:
+    """The bounds that are farthest below the line, by how much, and the difference of the lags at its ends."""
+    late = {bound: sum(each > bound for each in late_by) for bound in sorted({0, *late_by})}
+    least, largest = (
+        next(bound for bound in late if late[bound] / rows <= most) for most in (min(1, 4 * share), share)
+    )
+    lag = {bound: max(1, base_lag_ms + bound) for bound in late if least <= bound <= largest}
+    rise = lag[largest] - lag[least]
+    fall = max(1, late[least] - late[largest])
+    below = {bound: lag[least] + Fraction(rise * (late[least] - late[bound]), fall) - lag[bound] for bound in lag}
+    most = max(below.values())
+    small = [bound for bound in lag if below[bound] == most and 4 * lag[bound] <= lag[largest]]
+    return small, most, rise
+
+
+def test_a_knee_is_the_bound_farthest_below_the_line_if_it_is_far_enough_and_its_lag_a_quarter() -> None:
+    found = 0
+    for seed in range(400):
+        random = np.random.default_rng(seed)
+        share, base_lag_ms = float(random.choice([0.05, 0.1, 0.2])), int(random.integers(-500, 1_500))
+        usual = random.integers(1, 2_000, int(random.integers(1, 150)))
+        slow = usual.max() * random.uniform(2, 12, int(random.integers(1, 600 * share)))
+        late_by = [*usual.tolist(), *slow.astype(int).tolist()]
+        curve = curve_of(late_by, 200, base_lag_ms)
+        knee = curve.knee(share)
+        bounds, below, rise = farthest_below(late_by, 200, share, base_lag_ms)
+        is_deep = 0 < rise <= 4 * below
+        assert (knee.bound_ms if knee else None) == (bounds[0] if bounds and is_deep else None), seed
+        assert knee is None or knee.late_share == sum(each > knee.bound_ms for each in late_by) / 200
+        found += knee is not None
+    assert 40 < found < 360
 
 
 def tail(random: np.random.Generator, number: Any) -> Any:

@@ -211,7 +211,7 @@ def idleness(
     # Another input is ahead from the first row whose largest event time of all is above that of the silent one.
     ahead = np.maximum(np.searchsorted(np.maximum.accumulate(event), top, side="right"), np.arange(len(event)))
     begins_ms = arrival[np.minimum(ahead, len(event) - 1)] - arrival
-    holds = (ahead < ends) & (begins_ms < lengths_ms)
+    holds = begins_ms < lengths_ms
 
     def part(name: str, rows: Any, declared: Iterable[int]) -> Idleness:
         late = below_ms[rows]
