@@ -220,7 +220,7 @@ def delayed(hindrances: Iterable[CauseSpan], state: RunState, log: Cause, index:
     until_ms = marks[index]["emitted_ms"] if is_made else state.at_ms
     still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
     ends = {
-        name: span.to_ms
+        name: min(span.to_ms, until_ms)
         for span in hindrances
         if span.from_ms < until_ms and span.to_ms > since_ms
         for name in span.cause.who
