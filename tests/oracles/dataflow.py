@@ -266,7 +266,19 @@ class DataflowOracle:
 
     def below(self, vertex: str, instance: int, key: int, at_ms: int, needed: int) -> set[Place]:
         """The places that are below a watermark that an instance needs."""
-        return self._below(vertex, instance, key, at_ms, needed - 1)
+        places = self._below(vertex, instance, key, at_ms, needed - 1)
+        # Where none counts, a row in any partition could let something out, also in one that is not below.
+        return {place for place in places if place.partition is None or self._left(place, key, at_ms) < needed}
+
+    def _left(self, place: Place, key: int, at_ms: int) -> int:
+        """The watermark of a partition in the frames of its source; `LOWEST` before the first."""
+        where = place.vertex, place.instance, "partition", place.partition, key
+        columns = ("vertex", "instance", "level", "input", "key")
+        mine = [
+            row["value"] for row in self._steps if tuple(row[c] for c in columns) == where and row["at_ms"] <= at_ms
+        ]
+        marks = [mark for mark in mine if mark is not None]
+        return self._floor(marks[-1] if marks else None, self._sources[place.vertex].frame_ms)
 
     def _below(self, vertex: str, instance: int, key: int, at_ms: int, top: int) -> set[Place]:
         """The places without which nothing above `top` comes out of an instance."""
