@@ -224,7 +224,7 @@ def test_options_of_logs_may_differ_by_column(tmp_path: Path, capsys: pytest.Cap
     [
         (
             "ts,received_at\nsoon,5\n",
-            "--format '%d/%m/%Y %H:%M:%S'; or repair those rows, or leave them out with --bad-rows",
+            "--format ..., as of datetime.strptime; or repair those rows, or leave them out with --bad-rows",
         ),
         ("ts,received_at\n1e300,5\n", "such as --unit us; or"),
         ("ts\n5\n", "--event-time ts, --arrival ..., --writer ... if these are the columns that you mean; or say"),

@@ -27,15 +27,15 @@ BOUNDS = frame([0, 1_000, None]).assign(stream="orders")
 )
 def test_a_click_is_a_moment_in_the_unit_of_the_axis(times: list[int], clicked: float, at_ms: int) -> None:
     asked: list[int] = []
-    said = Head(facts=Facts(HEAD_LABELS, {"marks": 3}), templates=("Marks: {marks} < 4.",))
+    said = Head(facts=Facts(HEAD_LABELS, {"cycles": 3}), templates=("Cycles: {cycles} < 4.",))
     moment = ClickedMoment(lambda at_ms: asked.append(at_ms) or said, time_axis("clock", times))
     assert moment.sentence == repr(moment) == "Click on the chart: what held the lower bound at that moment?"
     assert moment.shown == f"<p>{moment.sentence}</p>"
     moment.clicked = clicked
     assert asked == [at_ms]
-    assert moment.sentence == "Marks: 3 < 4."
+    assert moment.sentence == "Cycles: 3 < 4."
     assert moment.shown == said._repr_html_()
-    assert moment.shown.startswith("<p>Marks: 3 &lt; 4.</p><details><summary>Facts</summary>")
+    assert moment.shown.startswith("<p>Cycles: 3 &lt; 4.</p><details><summary>Facts</summary>")
 
 
 def test_a_click_on_the_bounds_gives_what_explain_says() -> None:
