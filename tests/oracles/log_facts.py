@@ -161,6 +161,7 @@ def kept_from_cycles(run: Run, stream: str) -> list[tuple[int, int, tuple[str, .
         for table in ("cycles", "watermarks", "writer_marks", "incidents"):
             changes |= {row[CLOCKS[table]] for row in run.all_rows(table, stream)}
         changes |= {at for row in ownership(run, stream) for at in (row["from_ms"], row["to_ms"]) if at is not None}
+        changes |= {each.ended_ms for each in of_controllers(run, stream) if each.ended_ms is not None}
         due = [next_cycle(run, stream, at) for at in changes]
         changes |= {at + 1 for at in due if at is not None}
         moments = sorted({each for at in changes for each in (at - 1, at)})
@@ -277,8 +278,11 @@ def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
         yield "holder since", max(lost)
     elif state is not None:
         yield "holder", state.party
-        yield from state_facts("holder", [state])
-        yield from partition_facts([state])
+        if ownership(run, stream):  # another controller takes over, once the session has ended
+            yield from state_facts("holder", [state])
+            yield from partition_facts([state])
+        else:
+            yield from state_facts("holder", [state], until=True)
     else:
         cycle = run.last_cycle(stream, at_ms)
         over = [each.ended_ms for each in of_controllers(run, stream) if each.party == now and each.ended_ms]

@@ -384,18 +384,21 @@ class RunWalk:
                     change = {"at_ms": at_ms, "controller": owner, "bucket": f"bucket {row['bucket']}"}
                     rows.append((at_ms, 1, "ownership", {**change, "first_due_ms": due_ms}))
         self._rows = sorted(rows, key=lambda entry: entry[:2])
+        # A session that expired ends without a row of its own.
+        ends = (row.get("until_ms") for _, _, table, row in rows if table == "incidents")
+        self._ends = {end_ms for end_ms in ends if end_ms is not None}
         self._taken = 0
         self._state = RunState()
 
     @property
     def times(self) -> list[int]:
-        """The moments at which something became known (clock, ms), ascending."""
-        return sorted({at_ms for at_ms, _, table, _ in self._rows if table != "windows"})
+        """The moments at which something became known or ended (clock, ms), ascending."""
+        return sorted(self._ends.union(at_ms for at_ms, _, table, _ in self._rows if table != "windows"))
 
     @property
     def turns(self) -> set[int]:
         """The moments at which a cycle ran, or may have begun or ceased to be kept from running (clock, ms)."""
-        return {at_ms for at_ms, _, table, _ in self._rows if table not in ("windows", "writer_marks")}
+        return self._ends.union(at for at, _, table, _ in self._rows if table not in ("windows", "writer_marks"))
 
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""

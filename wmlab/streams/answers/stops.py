@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -84,7 +85,8 @@ def stops_of(curves: Curves, end_ms: int) -> Iterator[tuple[Curve, Stop]]:
         until_ms = min(end_ms, curves.reader_until_ms(reader) or end_ms)
         series.append((Curve(reader=reader), [row["at_ms"] for row in rows], [row["lower"] for row in rows], until_ms))
     for curve, times, values, until_ms in series:
-        stop = longest_stop(curves, curve, times, values, max([until_ms, *times[-1:]]))
+        known = bisect_right(times, until_ms)  # a map of times can be written after the deletion
+        stop = longest_stop(curves, curve, times[:known], values[:known], until_ms)
         if stop is not None:
             yield curve, stop
 
