@@ -10,8 +10,8 @@ import pytest
 
 from tests.project.source import modules
 
-MOST_STATEMENTS = 39_103
-MOST_TEMPLATES = 2_597
+MOST_STATEMENTS = 38_930
+MOST_TEMPLATES = 2_486
 """Never raised: what one part adds, another one saves."""
 
 _ENDINGS_OF_ERRORS = ("Error", "Problem", "Unknown")
