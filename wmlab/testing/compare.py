@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
+from unittest.mock import patch
 
 from wmlab.core.answers import Answer
 from wmlab.core.arguments import the_flag, the_number
@@ -128,6 +129,8 @@ def find_disagreement(
     _require(mine, examples)
     try:
         from hypothesis import HealthCheck, Phase, errors, given, seed, settings
+        from hypothesis.internal.conjecture import providers
+        from hypothesis.internal.constants_ast import Constants
 
         from wmlab.testing.drawn import histories
     except ImportError as missing:
@@ -162,7 +165,9 @@ def find_disagreement(
         if failed or differs:
             raise _DiffersError
 
-    flaky = _ends_flaky(judge, errors.Flaky)
+    # Otherwise hypothesis would also draw the numbers that it finds in modules of a project that happen to be loaded.
+    with patch.multiple(providers, _get_local_constants=Constants, CONSTANTS_CACHE={}):
+        flaky = _ends_flaky(judge, errors.Flaky)
     if failed:
         raise failed[0]
     if flaky:
