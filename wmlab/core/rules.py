@@ -134,8 +134,8 @@ class RuleSet:
 
     def __str__(self) -> str:
         """The set, and each option that is given besides."""
-        given = [f"{name}={offered!r}" for name, offered in arguments(self) if name]
-        return ", ".join([self.base, *given])
+        options = [f"{name}={offered!r}" for name, offered in arguments(self) if name]
+        return ", ".join([self.base, *options])
 
     @classmethod
     def named(cls, offered: object) -> object:
@@ -155,5 +155,5 @@ else:
         """The type of a field of a scenario that takes rules, or the name of a set of them: `OrName[Rules]`."""
 
         def __class_getitem__(cls, made: type[RuleSet]) -> Any:
-            shown = f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]"
-            return Annotated[made, BeforeValidator(made.named), PlainType(shown)]
+            signature = f"{made.__name__} | Literal[{', '.join(map(repr, made.sets))}]"
+            return Annotated[made, BeforeValidator(made.named), PlainType(signature)]

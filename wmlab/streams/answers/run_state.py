@@ -245,8 +245,8 @@ class RunState:
 
     def index_after(self, lower: int | None) -> int:
         """The index in the log after that of the newest watermark with a lower bound; 0 for None."""
-        found = (index for index, row in enumerate(self.watermarks, 1) if row["lower"] == lower and row["writers"])
-        return max(found, default=0)
+        indices = (index for index, row in enumerate(self.watermarks, 1) if row["lower"] == lower and row["writers"])
+        return max(indices, default=0)
 
     @property
     def refused(self) -> dict[str, str]:

@@ -140,9 +140,9 @@ def _rule_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         message = "needs read_side='document', and a group with time_windows, or there is no map of times"
         yield Problem(("rules", "enters_time"), f"{message} (got 'on_passing')")
     placed = [
-        ((name, place) if isinstance(held, tuple) else (name,), part)
-        for name, held in (("stream", scenario.stream), ("streams", scenario.streams), ("readers", scenario.readers))
-        for place, part in enumerate(held if isinstance(held, tuple) else filter(None, [held]))
+        ((name, index) if isinstance(parts, tuple) else (name,), part)
+        for name, parts in (("stream", scenario.stream), ("streams", scenario.streams), ("readers", scenario.readers))
+        for index, part in enumerate(parts if isinstance(parts, tuple) else filter(None, [parts]))
     ]
     for where, part in placed if rules.base == "sound" else ():
         for name, offered in arguments(part):
@@ -301,8 +301,8 @@ class _Histories:
         self._streams = {stream.name: stream for stream in scenario.all_streams}
         self._rules = scenario.resolved.rules
         later = scenario.created_later
-        there = {name: stream for name, stream in self._streams.items() if name not in later}
-        self._present = {name: created_history(stream, self._rules) for name, stream in there.items()}
+        initial = {name: stream for name, stream in self._streams.items() if name not in later}
+        self._present = {name: created_history(stream, self._rules) for name, stream in initial.items()}
         self._first = Counter[str]()
         self._sealed: set[str] = set()
         self.numbers: dict[str, set[int]] = {}
