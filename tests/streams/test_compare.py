@@ -263,5 +263,5 @@ def test_a_bound_of_another_time_is_beyond_the_axis_of_the_comparison() -> None:
     lower, behind = (panel.up for panel in chart.scene.panels)
     assert lower.high - lower.low < 120_000
     assert behind.high < 5_000
-    assert chart.scene.beyond == "Beyond the axis: a, down to Jan 1 1970; a, up to 19 723 d."
+    assert chart.scene.beyond == "Beyond the axis: a, down to Jan 1 1970; a, up to 19 723 d 1 min."
     assert chart.data["lower_bound"][40] == 5

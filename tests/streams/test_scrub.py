@@ -149,7 +149,7 @@ def test_a_moment_outside_is_refused_at_first_and_later_the_nearest_one_inside()
     scrubber = everything().scrub()
     scrubber.at_ms = 10**9
     assert scrubber.at_ms == LENGTH_MS
-    assert scrubber.notice == "11 d 13 h is after the recording, which ends at 30.0 s."
+    assert scrubber.notice == "11 d 13 h 47 min is after the recording, which ends at 30.0 s."
     assert scrubber.notice in repr(scrubber)
     assert scrubber.notice in scrubber._words.value.replace("\u00a0", " ").replace("\u202f", " ")
     scrubber.at_ms = LENGTH_MS

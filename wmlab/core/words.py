@@ -120,9 +120,9 @@ def exactly(length_ms: int) -> str:
 
 
 def rounded(length_ms: float) -> str:
-    """A duration that was measured: "400 ms", "24.0 s", "2 min 48.3 s", "1 h 5 min 3 s"; from a day on "1 d 5 h".
+    """A duration that was measured: "400 ms", "24.0 s", "2 min 48.3 s", "1 h 5 min 3 s"; from a day on "1 d 5 h 2 min".
 
-    Up to an hour it has tenths of a second, up to a day seconds; days are cut to the hour.
+    Up to an hour it has tenths of a second, up to a day seconds, from then on minutes.
     """
     size_ms, sign = abs(round(length_ms)), "−" if length_ms < 0 else ""
     if size_ms < SECOND_MS:
@@ -132,8 +132,8 @@ def rounded(length_ms: float) -> str:
         return f"{sign}{tenths_ms / SECOND_MS:.1f} s"
     if tenths_ms < HOUR_MS:
         return sign + _in_units(tenths_ms, cut_to_ms=100)
-    seconds_ms = _nearest(size_ms, SECOND_MS)
-    return sign + _in_units(seconds_ms, cut_to_ms=HOUR_MS if seconds_ms >= DAY_MS else SECOND_MS)
+    unit_ms = MINUTE_MS if _nearest(size_ms, SECOND_MS) >= DAY_MS else SECOND_MS
+    return sign + _in_units(_nearest(size_ms, unit_ms), cut_to_ms=unit_ms)
 
 
 def percent(share: float) -> str:

@@ -125,8 +125,8 @@ def test_of_many_labels_close_together_most_stand() -> None:
 def test_what_lies_beyond_an_axis_is_not_drawn_and_is_said() -> None:
     svg, scene = picture("curves"), SCENES["curves"]
     assert scene.beyond == (
-        "Beyond the axis: far, down to −11 d 13 h and up to 11 d 13 h; slope, up to 18.0 s; "
-        "far dot (1 value), up to 11 d 13 h."
+        "Beyond the axis: far, down to −11 d 13 h 47 min and up to 11 d 13 h 47 min; slope, up to 18.0 s; "
+        "far dot (1 value), up to 11 d 13 h 47 min."
     )
     assert scene.left_out(scene.rule_labels(500, gap=0, beside=(0, 0))) == scene.beyond
     twice = replace(scene, panels=[*scene.panels, *(replace(panel, title=("again",)) for panel in scene.panels)])

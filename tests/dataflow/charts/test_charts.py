@@ -85,7 +85,7 @@ def test_dropped_rows_are_in_the_chart(run: Recording) -> None:
 def test_a_dropped_row_of_another_time_is_beyond_the_axis() -> None:
     rows = [(n, -(10**12) if n == 25 else 10 * n) for n in range(40)]
     chart = charts.coalescing(merged(source("a", rows), flow.LateDrop("count", "t")).record(), vertex="count")
-    assert chart.scene.beyond == "Beyond the axis: dropped row (1 value), down to −11 574 d 1 h."
+    assert chart.scene.beyond == "Beyond the axis: dropped row (1 value), down to −11 574 d 1 h 47 min."
     watermark = chart.scene.panels[0].up
     assert watermark.low > -10_000
 

@@ -411,7 +411,7 @@ def far_windows() -> list[dict[str, Any]]:
 def test_a_lag_of_decades_is_beyond_the_axis_of_both_charts_of_lag() -> None:
     far = recording(windows=far_windows())
     chart = view.lag(far)
-    assert chart.scene.beyond == "Beyond the axis: r0, up to 19 723 d."
+    assert chart.scene.beyond == "Beyond the axis: r0, up to 19 723 d 1 min."
     assert [panel.up.high < 10_000 for panel in chart.scene.panels] == [True, True]
     assert max(chart.data["lag_ms"]) == BEGIN + 59_000 - 5
     chart = view.lag_distribution(far)
@@ -424,7 +424,7 @@ def test_a_run_of_another_time_is_beyond_the_axis_of_a_sweep() -> None:
     table = pd.DataFrame({"timeout_ms": range(10), "lag_ms": [*range(1_000, 1_900, 100), 10**12], "late_share": 0.0})
     chart = view.sweep(table, by="timeout_ms")
     assert chart.scene.panels[0].up.high < 3_000
-    assert chart.scene.beyond.endswith("a run (1 value), up to 11 574 d 1 h.")
+    assert chart.scene.beyond.endswith("a run (1 value), up to 11 574 d 1 h 47 min.")
     assert chart.data["lag_ms"][-1] == 10**12
 
 
