@@ -1,7 +1,8 @@
 """Which cycle of a stream is planned at a moment, and whether what is said of it fits the cycles that ran.
 
-A plan is in the tables: the `due_ms` of a row of cycles is one until a cycle begins then, and an owner of the bucket
-that has run no cycle plans its first one. A process that lost its session and has not noticed it goes on with its own.
+A plan is in the tables: the `due_ms` of a row of cycles is one until its controller begins a cycle then or later, and
+an owner of the bucket that has run no cycle plans its first one. A process that lost its session goes on with its own
+until it notices that.
 """
 
 from __future__ import annotations
@@ -54,24 +55,36 @@ def next_cycle(run: Run, stream: str, at_ms: int) -> int | None:
 def planned_cycle(run: Run, stream: str, at_ms: int) -> int | None:
     """The earliest cycle that the owner of the bucket plans, or its last one, or a process without a session.
 
-    None: no cycle has run yet, no writer is on record, the stream was deleted, or the tables have no plan.
+    While the owner cannot run cycles, those of such a process come first. None: no cycle has run yet, no writer is on
+    record, the stream was deleted, or the tables have no plan.
     """
     last = run.last_cycle(stream, at_ms)
     if last is None or not run.on_record(stream, at_ms) or run.incident(stream, "delete", at_ms) is not None:
         return None
-    name, came_ms, ran = owner(run, stream, at_ms)[1], _came_ms(run, stream, at_ms), begun(run, stream, at_ms)
-    rows, marks = run.by_then("cycles", stream, at_ms), run.by_then("watermarks", stream, at_ms)
-    planned = [each for other, since_ms in came_ms.items() for each in _of(rows, other, since_ms)]
-    plans = [row["due_ms"] for row in planned if row["due_ms"] is not None and row["due_ms"] not in ran]
-    if name is not None:
-        own, appended = _of(rows, name, came_ms[name]), _of(marks, name, came_ms[name])
-        if not own and not appended and _is_in_bucket(run, stream, last, came_ms[name]):
-            plans.append(came_ms[name] + first_delay_ms(run, stream))
-        if not plans and appended and (not own or appended[-1]["cycle_ms"] > own[-1]["at_ms"]):
-            # It died once it had appended its watermark; the next one would have been due a period later.
-            lengths_ms = [row["due_ms"] - row["at_ms"] for row in rows if row["due_ms"] is not None]
-            plans += [appended[-1]["emitted_ms"] + length_ms for length_ms in lengths_ms[-1:]]
-    return min(plans, default=None)
+    name, came_ms = owner(run, stream, at_ms)[1], _came_ms(run, stream, at_ms)
+    if name is None:
+        return None
+    others = [each for other in came_ms.keys() - {name} for each in _plans(run, stream, other, came_ms[other], at_ms)]
+    if others and state_of(of_controllers(run, stream), name, at_ms) is not None:
+        return min(others)
+    rows = _of(run.by_then("cycles", stream, at_ms), name, came_ms[name])
+    marks = _of(run.by_then("watermarks", stream, at_ms), name, came_ms[name])
+    own = _plans(run, stream, name, came_ms[name], at_ms)
+    if not rows and not marks and _is_in_bucket(run, stream, last, came_ms[name]):
+        own = [came_ms[name] + first_delay_ms(run, stream)]
+    if marks and (not rows or marks[-1]["cycle_ms"] > rows[-1]["at_ms"]):
+        # It died once it had appended its watermark; the next one would have been due a period later.
+        lengths_ms = [row["due_ms"] - row["at_ms"] for row in run.by_then("cycles", stream, at_ms) if row["due_ms"]]
+        own = [marks[-1]["emitted_ms"] + length_ms for length_ms in lengths_ms[-1:]]
+    return min([*own, *others], default=None)
+
+
+def _plans(run: Run, stream: str, controller: str, since_ms: int, at_ms: int) -> list[int]:
+    """The plans in the rows of a controller since it came: later than the cycle that it began last (clock, ms)."""
+    rows = _of(run.by_then("cycles", stream, at_ms), controller, since_ms)
+    marks = _of(run.by_then("watermarks", stream, at_ms), controller, since_ms)
+    begun_ms = max(map(_begun_ms, (*rows, *marks)), default=0)
+    return [row["due_ms"] for row in rows if row["due_ms"] is not None and row["due_ms"] > begun_ms]
 
 
 def _came_ms(run: Run, stream: str, at_ms: int) -> dict[str, int]:
@@ -108,7 +121,10 @@ def _is_in_bucket(run: Run, stream: str, last: Row, came_ms: int) -> bool:
     return any(row["received_ms"] > last["at_ms"] for row in notes)
 
 
-def begun(run: Run, stream: str, at_ms: int) -> set[int]:
-    """The cycles that had begun by then; one that died once it had appended its watermark has no row (clock, ms)."""
+def begun(run: Run, stream: str, at_ms: int, controller: str | None = None) -> set[int]:
+    """The cycles that had begun by then, all or those of a controller (clock, ms).
+
+    One that died once it had appended its watermark has no row.
+    """
     rows = [*run.by_then("cycles", stream, at_ms), *run.by_then("watermarks", stream, at_ms)]
-    return {_begun_ms(row) for row in rows}
+    return {_begun_ms(row) for row in rows if controller in (None, row["controller"])}

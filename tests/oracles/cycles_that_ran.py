@@ -1,8 +1,8 @@
 """Whether what is said of the next cycle is true: by the cycles that really ran, and by what struck in between.
 
 A cycle that is said to come did begin then. Else the bucket changed its owner before that, its owner came into a state
-that keeps it from running cycles, or the stream or the run ended. What is said to be overdue did not begin by then, for
-such a reason. A cycle that began as a row or its owner had planned it, with nothing in between, was said.
+that keeps it from running cycles, or the stream or the run ended. What is said to be overdue the owner did not begin by
+then, for such a reason. A cycle that began as a row or its owner had planned it, with nothing in between, was said.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def objection(run: Run, stream: str, at_ms: int, said: int | None) -> str:
     if owner(run, stream, at_ms)[0] is None:
         return "nobody owned the bucket"
     if said <= at_ms:
-        if any(said <= each for each in begun(run, stream, at_ms)):
+        if any(said <= each for each in begun(run, stream, at_ms, owner(run, stream, at_ms)[0])):
             return "it had run"
         return "" if _struck(run, stream, said, at_ms) else "nothing kept it"
     if following == said:

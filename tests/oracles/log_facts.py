@@ -257,7 +257,7 @@ def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
         over = [each.ended_ms for each in of_controllers(run, stream) if each.party == now and each.ended_ms]
         back_ms = max((at for at in over if at <= at_ms), default=None)
         came_ms = [row["from_ms"] for row in ownership(run, stream) if row["from_ms"] <= at_ms]
-        if back_ms is not None and cycle is not None and max(cycle["at_ms"], *came_ms) <= back_ms:
+        if back_ms is not None and cycle is not None and max(cycle["at_ms"], *came_ms) < back_ms:
             yield "holder", now
             yield "holder back at", back_ms
 

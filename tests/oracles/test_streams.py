@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 from tests.oracles.counterfactuals import the_only_one
 from tests.oracles.cycles_that_ran import moments_between, objection
-from tests.oracles.other_runs import apart_run, left_alone_run, replayed_run, sealed_run, unowned_run
+from tests.oracles.other_runs import (
+    apart_run,
+    dying_cycles_run,
+    former_owner_run,
+    left_alone_run,
+    replayed_run,
+    sealed_run,
+    unowned_run,
+)
 from tests.oracles.runs import DECK, GROUP, ORDERS, drawn_run, moments_of
 from tests.oracles.streams import Curve, Oracle, differences
 from tests.repetitions import Count, repetitions
@@ -24,9 +32,18 @@ from wmlab.streams.scenario import script
 
 FEW, MANY = 24, 1_000
 DRAWN = (*range(repetitions(FEW, long=MANY)), 33, 36, 40, 51, 53, 56, 89, 122, 129, 275, 1278)
-RUNS = (*range(-5, 0), *DRAWN)
+
+OF_OWN_SHAPE = (
+    dying_cycles_run,
+    former_owner_run,
+    unowned_run,
+    sealed_run,
+    replayed_run,
+    apart_run,
+    left_alone_run,
+)
+RUNS = (*range(-len(OF_OWN_SHAPE), 0), *DRAWN)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
-OF_OWN_SHAPE = (unowned_run, sealed_run, replayed_run, apart_run, left_alone_run)
 MOMENTS = 5
 BETWEEN = 12
 """The moments of each stream at which the next cycle is compared with those that ran."""
@@ -37,7 +54,7 @@ AT_LEAST = 0.98
 def scenario_of(seed: int) -> Scenario:
     if seed >= 0:
         return drawn_run(seed)
-    return OF_OWN_SHAPE[seed % 5](seed)
+    return OF_OWN_SHAPE[seed](seed)
 
 
 @lru_cache(maxsize=2 * FEW)
