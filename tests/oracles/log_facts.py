@@ -100,7 +100,7 @@ def delay_facts(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator
     is_made = place < len(marks)
     still = () if is_made or cause_of_log(run, stream, at_ms) not in KEEPING else log_holders(run, stream, at_ms)
     found = {
-        name: min(kept.to_ms, until_ms)
+        name: kept.to_ms
         for kept in kept_from_cycles(run, stream)
         if kept.from_ms < until_ms and kept.to_ms > since_ms
         if kept.moved_ms is None or kept.moved_ms < until_ms
