@@ -48,8 +48,16 @@ def first_delay_ms(run: Run, stream: str) -> int:
 
 
 def next_cycle(run: Run, stream: str, at_ms: int) -> int | None:
-    """When the next cycle is due; while nobody owns the bucket that is not known."""
-    return None if owner(run, stream, at_ms)[0] is None else planned_cycle(run, stream, at_ms)
+    """When the next cycle is due; not known while nobody owns the bucket, or a process without a session has a plan."""
+    if owner(run, stream, at_ms)[0] is None or plans_without_session(run, stream, at_ms):
+        return None
+    return planned_cycle(run, stream, at_ms)
+
+
+def plans_without_session(run: Run, stream: str, at_ms: int) -> list[int]:
+    """What those plan that lost the bucket with their session, and have not noticed it (clock, ms)."""
+    name, came_ms = owner(run, stream, at_ms)[1], _came_ms(run, stream, at_ms)
+    return [each for other in came_ms.keys() - {name} for each in _plans(run, stream, other, came_ms[other], at_ms)]
 
 
 def planned_cycle(run: Run, stream: str, at_ms: int) -> int | None:
@@ -64,7 +72,7 @@ def planned_cycle(run: Run, stream: str, at_ms: int) -> int | None:
     name, came_ms = owner(run, stream, at_ms)[1], _came_ms(run, stream, at_ms)
     if name is None:
         return None
-    others = [each for other in came_ms.keys() - {name} for each in _plans(run, stream, other, came_ms[other], at_ms)]
+    others = plans_without_session(run, stream, at_ms)
     if others and state_of(of_controllers(run, stream), name, at_ms) is not None:
         return min(others)
     rows = _of(run.by_then("cycles", stream, at_ms), name, came_ms[name])

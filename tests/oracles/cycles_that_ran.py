@@ -2,7 +2,8 @@
 
 A cycle that is said to come did begin then. Else the bucket changed its owner before that, its owner came into a state
 that keeps it from running cycles, or the stream or the run ended. What is said to be overdue the owner did not begin by
-then, for such a reason. A cycle that began as a row or its owner had planned it, with nothing in between, was said.
+then, for such a reason. A cycle that began as a row or its owner had planned it, with nothing in between, was said,
+unless a controller without a session went on with cycles of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
-from tests.oracles.cycle_plans import begun, first_delay_ms, of_controllers, owner, ownership
+from tests.oracles.cycle_plans import begun, first_delay_ms, of_controllers, owner, ownership, plans_without_session
 from tests.oracles.tables import Run
 
 
@@ -79,7 +80,7 @@ def _has_to_be_said(run: Run, stream: str, at_ms: int, following: int) -> bool:
     """Whether the cycle that began next was in the tables at a moment at which some writer was on record."""
     name = owner(run, stream, at_ms)[0]
     cycles = run.by_then("cycles", stream, at_ms)
-    if name is None or not cycles or not run.on_record(stream, at_ms):
+    if name is None or not cycles or not run.on_record(stream, at_ms) or plans_without_session(run, stream, at_ms):
         return False
     came_ms = [row["from_ms"] for row in ownership(run, stream) if row["from_ms"] <= at_ms]
     first = [max(came_ms) + first_delay_ms(run, stream)] if came_ms and max(came_ms) > cycles[-1]["at_ms"] else []
