@@ -79,7 +79,7 @@ def log_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     newest = run.watermarks(stream, at_ms)[-1:]
     yield "cause", cause
     if cause == "not there":
-        yield "created at", run.created_ms(stream)
+        yield "starts at", run.created_ms(stream)
         return
     yield "watermark", run.lower(stream, at_ms)
     yield "made at", newest[0]["emitted_ms"] if newest else None
