@@ -13,10 +13,12 @@ from tests.oracles.cycles_that_ran import moments_between, objection
 from tests.oracles.other_runs import (
     apart_run,
     dying_cycles_run,
+    expected_run,
     former_owner_run,
     left_alone_run,
     replayed_run,
     sealed_run,
+    struck_twice_run,
     unowned_run,
 )
 from tests.oracles.runs import DECK, GROUP, ORDERS, drawn_run, moments_of
@@ -34,6 +36,8 @@ FEW, MANY = 24, 1_000
 DRAWN = (*range(repetitions(FEW, long=MANY)), 33, 36, 40, 51, 53, 56, 89, 122, 129, 275, 1278)
 
 OF_OWN_SHAPE = (
+    struck_twice_run,
+    expected_run,
     dying_cycles_run,
     former_owner_run,
     unowned_run,
