@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from tests.oracles.cycle_plans import begun, next_cycle, of_controllers, owner, ownership, planned_cycle
 from tests.oracles.states import Befallen, state_of
-from tests.oracles.tables import CLOCKS, SUCCESS, Row, Run
+from tests.oracles.tables import CLOCKS, SUCCESS, Kept, Row, Run
 
 Fact = tuple[str, Any]
 WITHOUT_PARTY: Final = {
+    "not there": "no stream yet",
     "deleted": "the deletion",
     "no mark": "no noted time",
     "first cycle": "no cycle yet",
@@ -25,8 +27,6 @@ WITHOUT_PARTY: Final = {
     "reader": "no reader",
 }
 """What is said for who holds a curve where no party does."""
-SERVICES: Final = ("coordinator", "metadata-store", "segment-store")
-"""What a controller needs to run a cycle."""
 KEEPING: Final = ("controller", "store")
 """The causes that keep cycles from running or storing, whatever writers note."""
 
@@ -34,13 +34,15 @@ KEEPING: Final = ("controller", "store")
 def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
     """Why the watermark is not higher, by the first reason that holds."""
     record, cycle = run.on_record(stream, at_ms), run.last_cycle(stream, at_ms)
+    if at_ms < run.created_ms(stream):
+        return "not there"
     if run.incident(stream, "delete", at_ms) is not None:
         return "deleted"
     if not record:
         return "no writer left" if run.accepted(stream, at_ms) else "no mark"
     if cycle is None:
         return "first cycle"
-    due_ms = next_cycle(run, stream, at_ms)
+    due_ms = planned_cycle(run, stream, at_ms)
     if due_ms is not None and due_ms < at_ms:
         return "controller"
     behind = run.behind(stream, at_ms)
@@ -51,32 +53,6 @@ def cause_of_log(run: Run, stream: str, at_ms: int) -> str:
     if cycle["cause"] == "cycle failed" and failed_store(run, stream, cycle) is not None:
         return "store"
     return "expected" if cycle["cause"] == "expected writers" else "cycle failed"
-
-
-def next_cycle(run: Run, stream: str, at_ms: int) -> int | None:
-    """When the next cycle is due: as the last one says, or a first delay after a new owner came.
-
-    After one that died once it had appended its watermark it is due a period later.
-    """
-    cycle, newest = run.last_cycle(stream, at_ms), run.watermarks(stream, at_ms)[-1:]
-    if cycle is None or cycle["due_ms"] is None or not run.on_record(stream, at_ms):
-        return None
-    if run.incident(stream, "delete", at_ms) is not None:
-        return None
-    came_ms = [row["from_ms"] for row in ownership(run, stream) if row["from_ms"] <= at_ms]
-    is_new = owner(run, stream, at_ms)[0] is not None and max(came_ms, default=0) > cycle["at_ms"]
-    due_ms = max(came_ms) + first_delay_ms(run, stream) if is_new else int(cycle["due_ms"])
-    if newest and newest[0]["emitted_ms"] >= due_ms:
-        return int(newest[0]["emitted_ms"]) + int(cycle["due_ms"]) - int(cycle["at_ms"])
-    return due_ms
-
-
-def first_delay_ms(run: Run, stream: str) -> int:
-    """How long after its owner came the first cycle of a stream is due, by the scenario."""
-    controllers, name = run.scenario.controllers, stream.split("#")[0]
-    own = next(part.start_delay_ms for part in run.scenario.all_streams if part.name == name)
-    delays_ms = (own, controllers.start_delay_ms, controllers.period_ms)
-    return next(delay_ms for delay_ms in delays_ms if delay_ms is not None)
 
 
 def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
@@ -97,34 +73,14 @@ def failed_store(run: Run, stream: str, cycle: Row) -> Befallen | None:
     return next(iter(apart), None)
 
 
-def of_controllers(run: Run, stream: str) -> list[Befallen]:
-    """What keeps controllers from running the cycles of a stream."""
-    return [each for each in run.states_of(stream) if each.keeps_from(*SERVICES)]
-
-
-def ownership(run: Run, stream: str) -> list[Row]:
-    """Who owned the bucket of a stream, from when until when."""
-    return [row for row in run.owners if stream.split("#")[0] in row["streams"]]
-
-
-def owner(run: Run, stream: str, at_ms: int) -> tuple[str | None, str | None]:
-    """Who owns the bucket of a stream, and who did last; without that table the controller of the last cycle."""
-    rows = ownership(run, stream)
-    if not rows:
-        cycle = run.last_cycle(stream, at_ms)
-        name = None if cycle is None else cycle["controller"]
-        return name, name
-    past = [row for row in rows if row["from_ms"] <= at_ms]
-    now = [row for row in past if row["to_ms"] is None or at_ms < row["to_ms"]]
-    last = max(past, key=lambda row: row["from_ms"], default=None)
-    return (now[-1]["controller"] if now else None), (last["controller"] if last else None)
-
-
 def log_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     """Each label with its value, or with a tuple of values."""
     cause = cause_of_log(run, stream, at_ms)
     newest = run.watermarks(stream, at_ms)[-1:]
     yield "cause", cause
+    if cause == "not there":
+        yield "starts at", run.created_ms(stream)
+        return
     yield "watermark", run.lower(stream, at_ms)
     yield "made at", newest[0]["emitted_ms"] if newest else None
     yield from set_by(run, stream, newest[0] if newest else None, at_ms)
@@ -144,33 +100,46 @@ def delay_facts(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator
     is_made = place < len(marks)
     still = () if is_made or cause_of_log(run, stream, at_ms) not in KEEPING else log_holders(run, stream, at_ms)
     found = {
-        name: min(to_ms, until_ms)
-        for from_ms, to_ms, names in kept_from_cycles(run, stream)
-        if from_ms < until_ms and to_ms > since_ms
-        for name in names
+        name: kept.to_ms
+        for kept in kept_from_cycles(run, stream)
+        if kept.from_ms < until_ms and kept.to_ms > since_ms
+        if kept.moved_ms is None or kept.moved_ms < until_ms
+        for name in kept.names
         if name not in still
     }
     yield "delayed by", tuple(sorted(found))
     yield "delayed until", tuple(found[name] for name in sorted(found))
 
 
-def kept_from_cycles(run: Run, stream: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """From when until when who kept cycles from running or storing (clock, ms), over the whole run."""
+def kept_from_cycles(run: Run, stream: str) -> list[Kept]:
+    """From when until when who kept cycles from running or storing, over the whole run.
+
+    A bucket that has no owner for a while does so, too, if no cycle ran by when its last owner had planned the next.
+    """
     if stream not in run.kept:
         changes = {run.end_ms}
         for table in ("cycles", "watermarks", "writer_marks", "incidents"):
             changes |= {row[CLOCKS[table]] for row in run.all_rows(table, stream)}
         changes |= {at for row in ownership(run, stream) for at in (row["from_ms"], row["to_ms"]) if at is not None}
         changes |= {each.ended_ms for each in of_controllers(run, stream) if each.ended_ms is not None}
-        due = [next_cycle(run, stream, at) for at in changes]
+        due = [planned_cycle(run, stream, at) for at in changes]
         changes |= {at + 1 for at in due if at is not None}
         moments = sorted({each for at in changes for each in (at - 1, at)})
-        run.kept[stream] = [
-            (begin, end, log_holders(run, stream, begin))
-            for begin, end in pairwise(moments)
-            if cause_of_log(run, stream, begin) in KEEPING
-        ]
+        spans = (_kept(run, stream, begin, end) for begin, end in pairwise(moments))
+        run.kept[stream] = [kept for kept in spans if kept is not None]
     return run.kept[stream]
+
+
+def _kept(run: Run, stream: str, from_ms: int, to_ms: int) -> Kept | None:
+    if cause_of_log(run, stream, from_ms) in KEEPING:
+        return Kept(from_ms, to_ms, log_holders(run, stream, from_ms))
+    due_ms = planned_cycle(run, stream, from_ms)
+    if due_ms is None or owner(run, stream, from_ms)[0] is not None:
+        return None
+    if any(from_ms < at <= due_ms for at in begun(run, stream, due_ms)):
+        return None
+    holder = next((value for label, value in overdue_facts(run, stream, from_ms) if label == "holder"), None)
+    return None if holder is None else Kept(from_ms, to_ms, (holder,), due_ms)
 
 
 def silent_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -288,7 +257,7 @@ def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
         over = [each.ended_ms for each in of_controllers(run, stream) if each.party == now and each.ended_ms]
         back_ms = max((at for at in over if at <= at_ms), default=None)
         came_ms = [row["from_ms"] for row in ownership(run, stream) if row["from_ms"] <= at_ms]
-        if back_ms is not None and cycle is not None and max(cycle["at_ms"], *came_ms) <= back_ms:
+        if back_ms is not None and cycle is not None and max(cycle["at_ms"], *came_ms) < back_ms:
             yield "holder", now
             yield "holder back at", back_ms
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import wmlab as wm
 from tests.oracles.runs import GROUP, LENGTH_MS, ORDERS, TRADES, drawn_run
 from wmlab.streams.api import Scenario
-from wmlab.streams.scenario import script
+from wmlab.streams.scenario import network, script
 
 
 def replayed_run(seed: int) -> Scenario:
@@ -99,11 +99,93 @@ def unowned_run(seed: int) -> Scenario:
         readers=wm.ReaderGroup(GROUP, readers=1),
         controllers=wm.Controllers(period_ms=1_000, session_timeout_ms=4_000),
         script=(
-            script.PauseReader(at_ms=6_000, reader=f"{GROUP}-0"),
+            script.PauseReader(at_ms=9_000, reader=f"{GROUP}-0"),
             script.LoseBucketOwner(at_ms=8_000, for_ms=5_000),
             script.LoseBucketOwner(at_ms=16_000, for_ms=22_000),
             script.CrashController(at_ms=17_000, controller="controller-0"),
         ),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
+
+
+def dying_cycles_run(seed: int) -> Scenario:
+    """Cycles take seconds, and two of them die with their controller: between begin and crash nothing has befallen it.
+
+    The first one follows a cycle in the very ms in which a pause ended, the second one is the first of a new session.
+    """
+    return Scenario(
+        f"dying cycles {seed}",
+        stream=wm.Stream(ORDERS, segments=1),
+        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        readers=wm.ReaderGroup(GROUP, readers=1),
+        controllers=wm.Controllers(period_ms=3_000, session_timeout_ms=4_000),
+        network=network.Network(inside=network.Fixed(300)),
+        script=(
+            script.PauseController(at_ms=10_000, controller="controller-0", for_ms=2_500),
+            script.CrashController(
+                at_ms=17_000, controller="controller-0", point="before_append", restart_after_ms=2_000
+            ),
+            script.Partition(at_ms=25_500, a="w1", b="controllers", for_ms=1_000),
+            script.CrashController(at_ms=26_000, controller="controller-0", point="before_append"),
+        ),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
+
+
+def former_owner_run(seed: int) -> Scenario:
+    """A controller that lost its session makes a watermark while the new owner of the bucket is paused."""
+    return Scenario(
+        f"former owner {seed}",
+        stream=wm.Stream(ORDERS, segments=1),
+        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        readers=wm.ReaderGroup(GROUP, readers=1),
+        controllers=wm.Controllers(2, period_ms=3_000, session_timeout_ms=8_000, start_delay_ms=500),
+        script=(
+            script.PauseReader(at_ms=9_900, reader=f"{GROUP}-0"),
+            script.ExpireSession(at_ms=10_000, controller="leader"),
+            script.PauseController(at_ms=10_100, controller="leader", for_ms=7_000),
+        ),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
+
+
+def struck_twice_run(seed: int) -> Scenario:
+    """Parties crash while something else lasts, or it begins again; a partition separates a writer that no cycle needs.
+
+    A writer that was silent or idle is so again after its restart, a reader that was paused is not.
+    """
+    return Scenario(
+        f"struck twice {seed}",
+        stream=wm.Stream(ORDERS, segments=1, timestamp_aggregation_timeout_ms=60_000),
+        writers=tuple(wm.EventWriter(name, rate_per_s=20) for name in ("w1", "w2", "w3")),
+        readers=wm.ReaderGroup(GROUP, readers=1),
+        controllers=wm.Controllers(period_ms=1_000, session_timeout_ms=4_000),
+        script=(
+            script.MarkIdle(at_ms=2_000, writer="w3", for_ms=20_000),
+            script.SilenceWriter(at_ms=3_000, writer="w1", for_ms=30_000),
+            *(script.CrashWriter(at_ms=4_000, writer=name, restart_after_ms=1_000) for name in ("w1", "w3")),
+            script.PauseReader(at_ms=5_000, reader=f"{GROUP}-0"),
+            script.CrashReader(at_ms=7_000, reader=f"{GROUP}-0", restart_after_ms=2_000),
+            script.ExpireSession(at_ms=10_000, controller="controller-0"),
+            script.ExpireSession(at_ms=20_000, controller="controller-0"),
+            script.Partition(at_ms=30_000, a="w1", b="controllers", for_ms=8_000),
+        ),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
+
+
+def expected_run(seed: int) -> Scenario:
+    """Writers that are expected do not come, and the controller that waits for them is followed by another one."""
+    return Scenario(
+        f"expected {seed}",
+        stream=wm.Stream(ORDERS, segments=1, expected_writers=3, timestamp_aggregation_timeout_ms=20_000),
+        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        controllers=wm.Controllers(2, period_ms=1_000, session_timeout_ms=4_000),
+        script=(script.RemoveController(at_ms=10_000, controller="leader"),),
         duration_ms=LENGTH_MS,
         seed=abs(seed),
     )

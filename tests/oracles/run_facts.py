@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests.oracles.cycle_plans import planned_cycle
 from tests.oracles.group_facts import Group, Reader
-from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders, next_cycle, state_of_writer
+from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders, state_of_writer
 from tests.oracles.states import Befallen
 from tests.oracles.tables import CLOCKS, SUCCESS, Run
 
@@ -112,10 +113,8 @@ class RunCurve:
             found |= {at for at in (state.since_ms, state.ended_ms) if at is not None}
         for row in self.run.owners:
             found |= {at for at in (row["from_ms"], row["to_ms"]) if at is not None}
-        for row in self.run.all_rows("cycles", self.stream):
-            found |= set() if row["due_ms"] is None else {row["due_ms"] + 1}
-        for row in self.run.all_rows("watermarks", self.stream):
-            due_ms = next_cycle(self.run, self.stream, row["emitted_ms"])
+        for at_ms in sorted(found):
+            due_ms = planned_cycle(self.run, self.stream, at_ms)
             found |= set() if due_ms is None else {due_ms + 1}
         return sorted(at for at in found if stop.from_ms <= at < stop.to_ms)
 

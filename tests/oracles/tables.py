@@ -35,6 +35,16 @@ CLOCKS: Final = {
 SUCCESS: Final = "success"
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Who kept cycles from running or storing, from when until when; `moved_ms` is the cycle that was not due yet."""
+
+    from_ms: int
+    to_ms: int
+    names: tuple[str, ...]
+    moved_ms: int | None = None
+
+
 @dataclass
 class Run:
     """A recording and its scenario; rows by table and stream, in the order of their clocks."""
@@ -42,7 +52,7 @@ class Run:
     scenario: Scenario
     recording: StreamRecording
     _rows: dict[tuple[str, str], tuple[list[int], list[Row]]] = field(default_factory=dict)
-    kept: dict[str, list[tuple[int, int, tuple[str, ...]]]] = field(default_factory=dict)
+    kept: dict[str, list[Kept]] = field(default_factory=dict)
     """Of each stream who kept cycles from running, once that was computed."""
     _states: dict[str, list[Befallen]] = field(default_factory=dict)
 
@@ -81,6 +91,10 @@ class Run:
         """When the run ended (clock, ms)."""
         return self.scenario.start_ms + self.scenario.duration_ms
 
+    def created_ms(self, stream: str) -> int:
+        """When a stream was created: before that it is not there (clock, ms)."""
+        return min(row["created_ms"] for row in self.all_rows("segments", stream))
+
     def ends(self, stream: str) -> int:
         """When the run of a stream ended: with its deletion, or with the run (clock, ms)."""
         return min(self.end_ms, self.incident(stream, "delete", self.end_ms) or self.end_ms)
@@ -104,7 +118,7 @@ class Run:
         """
         if stream not in self._states:
             deleted_ms = self.incident(stream, "delete", self.end_ms)
-            created_ms = min(row["created_ms"] for row in self.all_rows("segments", stream))
+            created_ms = self.created_ms(stream)
             self._states[stream] = [
                 each if deleted_ms is None else each.until(deleted_ms)
                 for each in self.states
