@@ -160,7 +160,6 @@ def cause_of_log(state: RunState) -> Cause:
     others = [noted.time for name, noted in state.on_record.items() if kind not in OF_WRITERS or name not in writers]
     ahead = [time - state.lower for time in others if state.lower is not None]
     cycle, bound = state.cycle, state.bound
-    due_ms = due_ms_of(state)
     return Cause(
         kind=kind,
         at_ms=state.at_ms,
@@ -169,9 +168,9 @@ def cause_of_log(state: RunState) -> Cause:
         set_by=_set_by(state, state.lower),
         parties=parties,
         others_ahead_ms=min(ahead) if kind in OF_WRITERS and ahead and min(ahead) > 0 else None,
-        earliest_ms=_earliest_ms(state, kind, parties, blocking, due_ms),
+        earliest_ms=_earliest_ms(state, kind, parties, blocking),
         at_least=min(others) if kind is CauseKind.PERIOD and blocking is None and others else None,
-        next_cycle_ms=due_ms,
+        next_cycle_ms=next_cycle_ms(state),
         blocked_by=blocking,
         reason="" if cycle is None else cycle["reason"],
         newest=state.lower,
@@ -186,8 +185,9 @@ def _kind_of_log(state: RunState) -> CauseKind:
     if state.deleted_ms is not None:
         return CauseKind.DELETED
     if not state.on_record:
-        has_been = any(note.accepted for notes in state.notes.values() for note in notes)
-        return CauseKind.NO_WRITER_LEFT if has_been else CauseKind.NO_MARK
+        if any(note.accepted for notes in state.notes.values() for note in notes):
+            return CauseKind.NO_WRITER_LEFT
+        return CauseKind.NO_MARK if state.is_there else CauseKind.NOT_THERE
     if cycle is None:
         return CauseKind.FIRST_CYCLE
     if is_overdue(state):
@@ -209,21 +209,17 @@ def is_overdue(state: RunState) -> bool:
 
 
 def due_ms_of(state: RunState) -> int | None:
-    """When the next cycle is due (clock, ms); None: none is planned, or it has nothing to do.
+    """When the planned cycle is due (clock, ms), though its controller may have lost the bucket since.
 
-    An owner that came after the last one runs its first cycle as the scenario says. One that appended its watermark and
-    then died has left no row; the next one would have been due a period later.
+    None: none is planned, or it has nothing to do.
     """
-    if not state.on_record or state.deleted_ms is not None:
-        return None
-    due_ms = None if state.cycle is None else state.cycle.get("due_ms")
-    if state.cycle is None or due_ms is None:
-        return None
-    period_ms = int(due_ms - state.cycle["at_ms"])
-    due_ms = due_ms if state.first_due_ms is None else state.first_due_ms
-    if state.bound is None or state.bound["emitted_ms"] < due_ms:
-        return int(due_ms)
-    return int(state.bound["emitted_ms"]) + period_ms
+    has_nothing = state.cycle is None or not state.on_record or state.deleted_ms is not None
+    return None if has_nothing else min(state.plans, default=None)
+
+
+def next_cycle_ms(state: RunState) -> int | None:
+    """When the owner of the bucket runs its next cycle (clock, ms); what its last owner planned, nobody does."""
+    return None if state.leader is None else due_ms_of(state)
 
 
 def next_cycle_blocked_by(state: RunState) -> Party | None:
@@ -231,7 +227,7 @@ def next_cycle_blocked_by(state: RunState) -> Party | None:
     is known, or the stream was deleted.
     """
     name = state.leader or state.last_owner
-    if name is None or state.deleted_ms is not None:
+    if name is None or state.deleted_ms is not None or not state.is_there:
         return None
     fault = state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES)
     is_former = state.leader is None
@@ -289,10 +285,12 @@ def _writer(state: RunState, name: str, kind: CauseKind) -> Party:
 
 
 def _earliest_ms(
-    state: RunState, kind: CauseKind, parties: Sequence[Party], blocking: Party | None, due_ms: int | None
+    state: RunState, kind: CauseKind, parties: Sequence[Party], blocking: Party | None
 ) -> int | None:
     """Before when the cause cannot end as planned; None: that is not known."""
     cycle = state.cycle
+    if kind is CauseKind.NOT_THERE:
+        return state.created_ms
     if kind is CauseKind.LAGGING:
         return latest(party.given_up_ms for party in parties)
     if kind is CauseKind.EXPECTED and cycle is not None and cycle["timeout_ms"] is not None:
@@ -300,7 +298,7 @@ def _earliest_ms(
     fault = blocking.fault if blocking is not None else None
     if fault is not None:
         return fault.until_ms
-    return None if kind in (CauseKind.CONTROLLER, CauseKind.SLOWEST) else due_ms
+    return None if kind in (CauseKind.CONTROLLER, CauseKind.SLOWEST) else next_cycle_ms(state)
 
 
 def latest(moments: Iterable[int | None]) -> int | None:

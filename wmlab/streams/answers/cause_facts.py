@@ -70,6 +70,7 @@ def of_log(cause: Cause) -> Values:
         **_holders(cause),
         "others ahead by": cause.others_ahead_ms,
         "expected until": cause.earliest_ms if cause.kind is CauseKind.EXPECTED else None,
+        "starts at": cause.earliest_ms if cause.kind is CauseKind.NOT_THERE else None,
         "also behind": _names(cause.also_behind),
         "refused": tuple(cause.refused),
         "refused as": tuple(cause.refused.values()),

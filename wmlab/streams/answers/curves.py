@@ -219,12 +219,11 @@ def delayed(hindrances: Iterable[CauseSpan], state: RunState, log: Cause, index:
     since_ms = marks[index - 1]["emitted_ms"] if index else 0
     until_ms = marks[index]["emitted_ms"] if is_made else state.at_ms
     still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
+    kept = [(span.from_ms, span.to_ms, name) for span in hindrances for name in span.cause.who if name not in still]
     ends = {
-        name: min(span.to_ms, until_ms)
-        for span in hindrances
-        if span.from_ms < until_ms and span.to_ms > since_ms
-        for name in span.cause.who
-        if name not in still
+        name: min(to_ms, until_ms)
+        for from_ms, to_ms, name in (*state.moved, *kept)
+        if from_ms < until_ms and to_ms > since_ms
     }
     return dict(sorted(ends.items()))
 

@@ -19,6 +19,7 @@ from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of, recor
 from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.model.cycle import NO_MARKS_SEGMENT, HeldBy, unavailable
 from wmlab.streams.scenario.parts import SERVICES
+from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.scenario.script import Store
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
@@ -212,9 +213,12 @@ class RunState:
     became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did. It has been so since
-    `owned_since_ms`, and `first_due_ms` is when an owner that has run no cycle has to, by the scenario. `unowned` says
-    since when the bucket is without an owner that had one; `owners_known` whether the recording has owners.
-    `deleted_ms` and `sealed_ms` are when the stream was deleted and sealed.
+    `owned_since_ms`. `plans` has when the owner, or the last one, is to run cycles: as its rows say, or a first delay
+    after it came. `has_left` says that the last cycle took the stream out of its bucket, as no writer was active, and
+    nobody has noted since. `unowned` says since when the bucket is without an owner that had one, `moved` from when
+    until when which bucket was, before an owner came that runs the next cycle later than the last one would have, and
+    `owners_known` whether the recording has owners. `created_ms`, `deleted_ms` and `sealed_ms` are when the stream was
+    created, deleted and sealed.
     """
 
     at_ms: int = 0
@@ -232,9 +236,12 @@ class RunState:
     owner: str | None = None
     last_owner: str | None = None
     owned_since_ms: int = 0
-    first_due_ms: int | None = None
+    plans: set[int] = field(default_factory=set)
+    has_left: bool = False
     unowned: Fault | None = None
+    moved: list[tuple[int, int, str]] = field(default_factory=list)
     owners_known: bool = False
+    created_ms: int | None = None
     deleted_ms: int | None = None
     sealed_ms: int | None = None
 
@@ -259,6 +266,11 @@ class RunState:
         if self.owners_known:
             return self.owner
         return None if self.cycle is None else str(self.cycle["controller"])
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the stream has been created."""
+        return self.created_ms is None or self.created_ms <= self.at_ms
 
     def fault_of_writer(self, writer: str) -> Fault | None:
         """What befell a writer and lasts; of several processes that note under its id, if it befell all of them."""
@@ -297,14 +309,20 @@ class RunState:
             self.faults = ActiveFaults()  # nobody does anything for this stream any more
 
     def _ownership(self, row: TableRow) -> None:
-        self.owners_known, self.owner = True, row["controller"]
-        self.last_owner = self.owner or self.last_owner
-        is_unowned = self.owner is None
-        self.owned_since_ms, self.first_due_ms = row["at_ms"], row["first_due_ms"]
-        self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=row["at_ms"]) if is_unowned else None
+        at_ms = row["at_ms"]
+        self.owners_known, self.owner, self.owned_since_ms = True, row["controller"], at_ms
+        if self.owner is None:
+            self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=at_ms)
+            return
+        self.last_owner, before = self.owner, self.plans
+        self.plans = set() if self.has_left or row["first_due_ms"] is None else {row["first_due_ms"]}
+        is_later = self.on_record and before and self.plans and min(before) < min(self.plans)
+        if self.unowned is not None and self.unowned.since_ms < at_ms and is_later:
+            self.moved.append((self.unowned.since_ms, at_ms, self.unowned.party))
+        self.unowned = None
 
     def _mark(self, row: TableRow) -> None:
-        writer = row["writer"]
+        writer, self.has_left = row["writer"], False
         if row["process"]:
             self.processes.setdefault(writer, set()).add(row["process"])
         columns = {name: row[name] for name in ("time", "noted_ms", "received_ms", "outcome")}
@@ -320,7 +338,11 @@ class RunState:
             self.faults.heard(process)
 
     def _cycle(self, row: TableRow) -> None:
-        before, self.cycle, self.first_due_ms = self.cycle, row, None
+        before, self.cycle = self.cycle, row
+        # A controller that has lost the bucket may run cycles until it learns that.
+        if not self.owners_known or row["controller"] == self.last_owner:
+            self._plan(row["at_ms"], row.get("due_ms"))
+        self.has_left = row["cause"] == HeldBy.NO_ACTIVE_WRITER and row.get("due_ms") is None
         if before is not None and before["controller"] != row["controller"]:
             self.expected_since_ms = None  # a new leader remembers nothing
         if row["cause"] != HeldBy.EXPECTED:
@@ -346,6 +368,14 @@ class RunState:
     def _watermark(self, row: TableRow) -> None:
         self.bound = row
         self.watermarks.append(row)
+        # A controller that appended and then died has left no row.
+        at_ms, cycle = row["emitted_ms"], self.cycle
+        if self.plans and min(self.plans) <= at_ms and cycle is not None and cycle["due_ms"] is not None:
+            self._plan(at_ms, at_ms + cycle["due_ms"] - cycle["at_ms"])
+
+    def _plan(self, begun_ms: int, due_ms: int | None) -> None:
+        """A cycle began, and the next one is due then."""
+        self.plans = {planned_ms for planned_ms in self.plans if planned_ms > begun_ms} | {due_ms} - {None}
 
     def _window(self, row: TableRow) -> None:
         before, at_ms = self.seen.get(row["reader"]), row["at_ms"]
@@ -366,6 +396,9 @@ class RunWalk:
     """
 
     def __init__(self, tables: StreamTables) -> None:
+        rules = recorded_configuration(tables.recording, tables.stream)
+        scenario = tables.recording.scenario_as(StreamScenario)
+        is_known = scenario is not None and not scenario.controllers.period_jitter_ms
         rows: list[tuple[int, int, str, TableRow]] = [
             (row[CLOCKS[table]], order, table, row)
             for order, table in enumerate(_ORDER)
@@ -376,19 +409,18 @@ class RunWalk:
         for row in tables.recording.table("incidents").to_pylist():
             if row["subject"] in ("controller", "store", "network") and row["stream"] != tables.stream:
                 rows.append((row["at_ms"], 0, "incidents", row))
-        rules = recorded_configuration(tables.recording, tables.stream)
         for row in owners_of(tables.recording, tables.stream):
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None:
-                    due_ms = None if rules is None or owner is None else at_ms + rules.delay_ms
+                    due_ms = at_ms + rules.delay_ms if rules is not None and is_known else None
                     change = {"at_ms": at_ms, "controller": owner, "bucket": f"bucket {row['bucket']}"}
                     rows.append((at_ms, 1, "ownership", {**change, "first_due_ms": due_ms}))
         self._rows = sorted(rows, key=lambda entry: entry[:2])
         # A session that expired ends without a row of its own.
         ends = (row.get("until_ms") for _, _, table, row in rows if table == "incidents")
         self._ends = {end_ms for end_ms in ends if end_ms is not None}
-        self._taken = 0
-        self._state = RunState()
+        self._created_ms = min((row["created_ms"] for row in tables.rows("segments")), default=None)
+        self._taken, self._state = 0, RunState(created_ms=self._created_ms)
 
     @property
     def times(self) -> list[int]:
@@ -403,7 +435,7 @@ class RunWalk:
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""
         if at_ms < self._state.at_ms:
-            self._taken, self._state = 0, RunState()
+            self._taken, self._state = 0, RunState(created_ms=self._created_ms)
         while self._taken < len(self._rows) and self._rows[self._taken][0] <= at_ms:
             row_ms, _, table, row = self._rows[self._taken]
             self._state.at_ms = row_ms

@@ -58,6 +58,7 @@ class CauseKind(StrEnum):
     """What holds a bound. Those of the log first, in the order of precedence."""
 
     DELETED = "deleted"
+    NOT_THERE = "not there"
     NO_MARK = "no mark"
     NO_WRITER_LEFT = "no writer left"
     FIRST_CYCLE = "first cycle"
@@ -80,6 +81,7 @@ class CauseKind(StrEnum):
 
 MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.DELETED: "the stream was deleted",
+    CauseKind.NOT_THERE: "the stream had not been created yet",
     CauseKind.NO_MARK: "no writer was on record, and no time had been accepted yet",
     CauseKind.NO_WRITER_LEFT: "no writer was on record any more",
     CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
@@ -103,15 +105,19 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
 It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
-writers or not. The next cycle is due as the last row of a cycle says; if the owner of the bucket came after that, the
-delay of a first cycle after it came. After a watermark that is appended no earlier, and so is that of a cycle which
-left no row, it is due a period of that row after it. The causes of the log, in this order:
+writers or not. The next cycle is that of the bucket's owner, since it came: due as its rows say and not begun yet, or
+the delay of a first cycle after it came; a controller that has lost the bucket may run others meanwhile. After a
+watermark that is appended no earlier, and so is that of a cycle which left no row, it is due a period of the last row
+after it. Nothing is known of it while nobody owns the bucket, or a first cycle has a jitter, or the stream has left its
+bucket (its last cycle found no active writer, and its row says no next one) and no new owner has come since a writer
+noted again. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
+    not there       no time accepted by then, and before the creation of its first segment
     no mark         no writer on record, and no time accepted by then
     no writer left  no writer on record
     first cycle     no cycle by then
-    controller      the next cycle is overdue: `next cycle` is before the moment
+    controller      the next cycle was due before the moment; while nobody owns the bucket, that of its last owner
     lagging         the last cycle has writers in `lagging` that are still behind
     period          the last cycle has writers in `lagging`, and none of them is behind any more
     slowest         the last cycle emitted (or counted no active writer), and some writer is behind
@@ -129,7 +135,8 @@ that since the last cycle, and since it came. For another owner there is no hold
 
 `delayed by` are the holders by the causes controller and store, at any moment after the watermark that gives the curve
 its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
-without those that hold the log at the moment.
+without those that hold the log at the moment. So is a bucket that was without an owner in that time, after a cycle and
+with a writer on record, if the owner that came runs its first cycle later than the last one planned.
 
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`. Of a
 group: newest (the position has passed the cut of the last watermark by then; of a map of times whose newest watermark
@@ -168,7 +175,7 @@ LABELS: Final = vocabulary(
     ("reader", Kind.NAME, "the reader"),
     ("reader state", Kind.WORD, "what has befallen the reader, or each of the group that has polled, and lasts"),
     ("reader since", Kind.MOMENT, "since when"),
-    ("starts at", Kind.MOMENT, "when a reader that has not polled joins, or its group begins, by the script"),
+    ("starts at", Kind.MOMENT, "when what is not there yet begins, by the script: the stream, a group or a reader"),
     # Who holds the curve.
     ("cause", Kind.WORD, "the kind of what holds the curve"),
     (
@@ -200,7 +207,7 @@ LABELS: Final = vocabulary(
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
     ("has written", Kind.NAME, "writers with an event or a note, while no time has been accepted, by name"),
     # The cycles.
-    ("next cycle", Kind.MOMENT, "when the next cycle is due, while a writer is on record and the stream is there"),
+    ("next cycle", Kind.MOMENT, "when the bucket's owner runs its next cycle, while a writer is on record"),
     ("then at least", Kind.MOMENT, "smallest last accepted time, where the cause is the period and a cycle can run"),
     ("reason", Kind.WORD, "why the last cycle made no watermark, as its row says, where it failed"),
     (
@@ -286,12 +293,13 @@ Templates = tuple[str, ...]
 WAS_DELETED: Final = "The stream was deleted at {deleted at}."
 OF_LOG: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.DELETED: (WAS_DELETED,),
+    CauseKind.NOT_THERE: ("The stream is not there before {starts at}.",),
     CauseKind.NO_MARK: ("No noted time has been accepted yet.",),
     CauseKind.NO_WRITER_LEFT: ("No writer is on record any more.",),
     CauseKind.FIRST_CYCLE: ("A time is noted, and no cycle has run yet.",),
     CauseKind.CONTROLLER: (
-        "The cycle due at {next cycle} has not run: {holder} has been {holder state} since {holder since}.",
-        "The cycle due at {next cycle} has not run.",
+        "A cycle is overdue: {holder} has been {holder state} since {holder since}.",
+        "A cycle is overdue.",
     ),
     CauseKind.LAGGING: (
         "The watermark waits for {holder}, {holder state} since {holder since}.",
@@ -407,6 +415,7 @@ OF_ITSELF: Final = (CauseKind.NEXT_LOOK, CauseKind.OTHER_POSITION, CauseKind.NOT
 """The causes of what a reader saw that are the reader itself: `held by` and `position holder` say it, `holder` not."""
 WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.DELETED: "the deletion",
+    CauseKind.NOT_THERE: "no stream yet",
     CauseKind.NO_MARK: "no noted time",
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
