@@ -199,7 +199,6 @@ class Seen:
     group: str
     lower: int | None
     upper: int | None
-    upper_seq: int | None
     looked_ms: int
     since_ms: int
 
@@ -215,10 +214,9 @@ class RunState:
     stream's bucket, None while nobody does, and `last_owner` is the last one that did. It has been so since
     `owned_since_ms`. `plans` has when the owner, or the last one, is to run cycles: as its rows say, or a first delay
     after it came. `has_left` says that the last cycle took the stream out of its bucket, as no writer was active, and
-    nobody has noted since. `unowned` says since when the bucket is without an owner that had one, `moved` from when
-    until when which bucket was, before an owner came that runs the next cycle later than the last one would have, and
-    `owners_known` whether the recording has owners. `created_ms`, `deleted_ms` and `sealed_ms` are when the stream was
-    created, deleted and sealed.
+    nobody has noted since. `unowned` says since when the bucket is without an owner that had one, and `owners_known`
+    whether the recording has owners. `created_ms`, `deleted_ms` and `sealed_ms` are when the stream was created,
+    deleted and sealed.
     """
 
     at_ms: int = 0
@@ -239,7 +237,6 @@ class RunState:
     plans: set[int] = field(default_factory=set)
     has_left: bool = False
     unowned: Fault | None = None
-    moved: list[tuple[int, int, str]] = field(default_factory=list)
     owners_known: bool = False
     created_ms: int | None = None
     deleted_ms: int | None = None
@@ -309,17 +306,13 @@ class RunState:
             self.faults = ActiveFaults()  # nobody does anything for this stream any more
 
     def _ownership(self, row: TableRow) -> None:
-        at_ms = row["at_ms"]
-        self.owners_known, self.owner, self.owned_since_ms = True, row["controller"], at_ms
-        if self.owner is None:
-            self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=at_ms)
-            return
-        self.last_owner, before = self.owner, self.plans
-        self.plans = set() if self.has_left or row["first_due_ms"] is None else {row["first_due_ms"]}
-        is_later = self.on_record and before and self.plans and min(before) < min(self.plans)
-        if self.unowned is not None and self.unowned.since_ms < at_ms and is_later:
-            self.moved.append((self.unowned.since_ms, at_ms, self.unowned.party))
+        self.owners_known, self.owner, self.owned_since_ms = True, row["controller"], row["at_ms"]
         self.unowned = None
+        if self.owner is None:
+            self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=row["at_ms"])
+        else:
+            self.last_owner = self.owner
+            self.plans = set() if self.has_left or row["first_due_ms"] is None else {row["first_due_ms"]}
 
     def _mark(self, row: TableRow) -> None:
         writer, self.has_left = row["writer"], False
@@ -375,13 +368,15 @@ class RunState:
 
     def _plan(self, begun_ms: int, due_ms: int | None) -> None:
         """A cycle began, and the next one is due then."""
-        self.plans = {planned_ms for planned_ms in self.plans if planned_ms > begun_ms} | {due_ms} - {None}
+        due = () if due_ms is None else (due_ms,)
+        self.plans = {*due, *(planned_ms for planned_ms in self.plans if planned_ms > begun_ms)}
 
     def _window(self, row: TableRow) -> None:
         before, at_ms = self.seen.get(row["reader"]), row["at_ms"]
         since_ms = before.since_ms if before is not None and before.lower == row["lower"] else at_ms
-        bounds = {name: row[name] for name in ("lower", "upper", "upper_seq")}
-        self.seen[row["reader"]] = Seen(group=row["group"], **bounds, looked_ms=at_ms, since_ms=since_ms)
+        lower, upper = row["lower"], row["upper"]
+        seen = Seen(group=row["group"], lower=lower, upper=upper, looked_ms=at_ms, since_ms=since_ms)
+        self.seen[row["reader"]] = seen
 
 
 _ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks", "windows")

@@ -92,7 +92,7 @@ def stops_of(curves: Curves, end_ms: int) -> Iterator[tuple[Curve, Stop]]:
 
 
 def of_stops(curves: Curves, end_ms: int) -> dict[str, Value]:
-    """The longest stop of any curve; where that is not the log's, the one of the log as well."""
+    """The longest stop of any curve."""
     stops = list(stops_of(curves, end_ms))
     if not stops:
         return {}
@@ -100,11 +100,7 @@ def of_stops(curves: Curves, end_ms: int) -> dict[str, Value]:
     for other, stop in stops[1:]:
         if stop.length_ms > longest.length_ms and stop.is_apart_from(longest):
             curve, longest = other, stop
-    facts: dict[str, Value] = {"curve": name_of(curve, curves.tables.stream), **longest.facts}
-    log = dict(stops).get(LOG)
-    if log is not None and log is not longest:
-        facts |= {"log stopped for": log.length_ms, "log held by": log.held_by}
-    return facts
+    return {"curve": name_of(curve, curves.tables.stream), **longest.facts}
 
 
 def name_of(curve: Curve, stream: str) -> str:

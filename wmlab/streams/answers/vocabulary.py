@@ -89,19 +89,13 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.LAGGING: "the last cycle waited for this writer, which had noted nothing above the watermark",
     CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the watermark since",
     CauseKind.PERIOD: "every writer on record had noted a time above the watermark, and the next cycle was not due yet",
-    CauseKind.STORE: "the last cycle, or a poll, could not use a store or the marks segment",
+    CauseKind.STORE: "the last cycle could not use a store or the marks segment",
     CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
     CauseKind.CYCLE_FAILED: "the last cycle ended for another reason, which its row has",
-    CauseKind.NEWEST: "the newest watermark was reached, so the curve was held by what held the log",
-    CauseKind.NOT_STARTED: "the group had published no position, or the reader had not polled",
-    CauseKind.READER: "this reader had to read up to the next cut, and was down, gone, paused or cut off",
-    CauseKind.ASSIGNMENT: "by the published position, nobody read a segment up to the next cut",
-    CauseKind.UNREAD: "the readers had not read up to the next cut",
-    CauseKind.PUBLICATION: "the readers had read up to the next cut, and the published position had not passed it",
-    CauseKind.NEXT_LOOK: "the reader had not polled since the bound at the position had changed",
-    CauseKind.OTHER_POSITION: "the reader had polled since then, and saw another watermark",
 }
-"""What each cause means; "the next cut" is that of the oldest watermark that the position has not passed.
+"""What each cause of the log means, as the table of a whole run says it.
+
+"The next cut" is that of the oldest watermark that the position has not passed.
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
 It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
@@ -163,14 +157,12 @@ LABELS: Final = vocabulary(
         Kind.MOMENT,
         "lower bound of the last watermark whose cut the position has passed, or the least of a map",
     ),
-    ("position since", Kind.MOMENT, "when the bound at the position began to have that value"),
     ("saw", Kind.MOMENT, "lower bound that a reader saw at its last poll; of a group one for each reader"),
     ("saw first at", Kind.MOMENT, "first of the polls in a row at which the reader saw that lower bound"),
     ("polled at", Kind.MOMENT, "last poll of a reader; of a group one for each reader"),
     ("seen by", Kind.NAME, "the readers of the group that have polled by then, by name"),
     ("newest watermark", Kind.MOMENT, "lower bound of the newest watermark of the log, beside another curve"),
     ("upper bound", Kind.MOMENT, "largest counted time of the newest watermark; of a group of the one ahead of it"),
-    ("noted by", Kind.NAME, "the counted writers that had noted the upper bound, by name"),
     ("group", Kind.NAME, "the reader group"),
     ("reader", Kind.NAME, "the reader"),
     ("reader state", Kind.WORD, "what has befallen the reader, or each of the group that has polled, and lasts"),
@@ -202,13 +194,10 @@ LABELS: Final = vocabulary(
     ("waited for since", Kind.MOMENT, "from when the timeout of each writer counts, as the row of the last cycle says"),
     ("given up at", Kind.MOMENT, "when that timeout ends: a cycle from then on drops the writer, if it notes no more"),
     ("expected until", Kind.MOMENT, "from when on a cycle no longer waits for expected writers"),
-    ("also behind", Kind.NAME, "writers on record that are behind, where the cause is the controller or a store"),
     ("refused", Kind.NAME, "writers whose newest note was refused; of a run those with a refused note; by name"),
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
-    ("has written", Kind.NAME, "writers with an event or a note, while no time has been accepted, by name"),
     # The cycles.
     ("next cycle", Kind.MOMENT, "when the bucket's owner runs its next cycle, while a writer is on record"),
-    ("then at least", Kind.MOMENT, "smallest last accepted time, where the cause is the period and a cycle can run"),
     ("reason", Kind.WORD, "why the last cycle made no watermark, as its row says, where it failed"),
     (
         "bucket owner",
@@ -227,7 +216,6 @@ LABELS: Final = vocabulary(
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
     ("deleted at", Kind.MOMENT, "when the stream was deleted"),
-    ("run ends", Kind.MOMENT, "planned end of the run, if the next cycle is due or a timeout ends after it"),
     # What a group has to read.
     (
         "segment",
@@ -249,8 +237,6 @@ LABELS: Final = vocabulary(
     ("log holder", Kind.NAME, "who holds the watermark in the log, beside another curve"),
     # Imported logs.
     ("silent writer", Kind.NAME, "replayed writer with the smallest newest event, if it is silent and is no holder"),
-    ("newest event", Kind.MOMENT, "largest time of its events by then"),
-    ("sent at", Kind.MOMENT, "when its last event was appended"),
     # Over a run.
     ("curve", Kind.NAME, "the curve with the longest stop"),
     ("longest stop", Kind.LENGTH, "longest time in which that curve kept one known value"),
@@ -259,14 +245,6 @@ LABELS: Final = vocabulary(
     ("at", Kind.MOMENT, "the value that the curve kept"),
     ("held by", Kind.NAME, "who held the curve for longest in that stop, or what, where no party did"),
     ("held for", Kind.LENGTH, "for how long of that stop the same parties held it by the same cause"),
-    (
-        "log stopped for",
-        Kind.LENGTH,
-        "longest time in which the log kept one watermark, if another curve is named first",
-    ),
-    ("log held by", Kind.NAME, "who, or what, held the log for longest in that stop"),
-    ("refusals", Kind.COUNT, "how often a note of each of the refused writers was refused, tried again or not"),
-    ("no cycle before", Kind.MOMENT, "planned end of a run in which no cycle ran"),
     ("never came", Kind.NAME, "acts of the script that waited for a moment that never came"),
     ("streams apart", Kind.NAME, "streams that one group reads together although their times do not overlap"),
 )
@@ -278,8 +256,8 @@ nothing has befallen anybody of it. A label with several values has them in the 
 `segment` or `refused`; one that is unknown is absent among them, and a label without any value is not there.
 
 Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by, cause,
-holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, run ends, and the silent writer.
-One about a group has group, at position, position since, newest watermark, set by (of the watermark at the position),
+holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, and the silent writer.
+One about a group has group, at position, newest watermark, set by (of the watermark at the position),
 delayed by, cause, the holder and his state, the segments, seen by with saw, polled at, reader state and reader since,
 and log holder; for the cause newest all labels about the log in their place. One about a reader has reader, group, saw,
 saw first at, polled at, at position, newest watermark, set by (of the newest watermark with the value that it saw),
@@ -379,7 +357,7 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
 }
 """The headline about an upper bound of the log, a group or a reader; it has no second sentence.
 
-Its labels are upper bound, noted by, group, reader, polled at, reader state, reader since, newest watermark.
+Its labels are upper bound, group, reader, polled at, reader state, reader since, newest watermark.
 """
 OF_RUN: Final[Templates] = (
     "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
@@ -389,12 +367,10 @@ OF_RUN: Final[Templates] = (
 """The headline of a whole run."""
 OF_RUN_NEXT: Final[Templates] = (
     "One group reads {streams apart} together, although their event times do not overlap.",
-    "No cycle ran before the run ended at {no cycle before}.",
     "The script waited for a moment that never came: {never came}.",
     WAS_DELETED,
     "The stream was sealed at {sealed at}.",
     "Notes of {refused} were refused.",
-    "The watermark in the log stood still for {log stopped for}, held by {log held by}.",
 )
 """The second sentence of a whole run; there may be none."""
 NAME_OF_CURVE: Final[Mapping[str, str]] = {

@@ -1,4 +1,4 @@
-"""What writers wrote: when each began, and which silent writer goes on noting.
+"""What writers wrote: which silent writer goes on noting.
 
 A writer that replays a log goes on noting the clock while its log has no events, as it knows of none that is open. Then
 it does not hold the lower bound, although by its events it is furthest behind: that is what `wm.spark.stragglers` tells
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -23,17 +21,6 @@ from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.run_state import RunState
 from wmlab.streams.scenario.checks import clients_of
 from wmlab.streams.scenario.scenario import StreamScenario
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SilentWriter:
-    """A writer of a log that has sent nothing for longer than ever before: the time of its newest event, and when that
-    was appended (clock, ms).
-    """
-
-    writer: str
-    newest: int
-    sent_ms: int
 
 
 class _FurthestBehind(NamedTuple):
@@ -55,15 +42,7 @@ class Written:
         self._recording = recording
         self._stream = stream
 
-    @cached_property
-    def firsts(self) -> Mapping[str, int]:
-        """When each writer's first event was appended (clock, ms)."""
-        chunks = recorded.events_of(self._recording, self._stream, "writer", "append_ms")
-        firsts = (chunk.group_by("writer").aggregate([("append_ms", "min")]).to_pylist() for chunk in chunks)
-        latest_first = sorted(chain.from_iterable(firsts), key=lambda row: -int(row["append_ms_min"]))
-        return {row["writer"]: row["append_ms_min"] for row in latest_first}
-
-    def silent_at(self, state: RunState) -> SilentWriter | None:
+    def silent_at(self, state: RunState) -> str | None:
         """The imported writer with the least newest event time of all, if it is silent and the bound is beyond that.
 
         Silent is who has sent nothing for longer than ever before, and has noted times beyond its newest event.
@@ -75,8 +54,7 @@ class Written:
         noted = state.on_record.get(writer_id)
         if newest >= state.lower or noted is None or noted.time <= newest:
             return None
-        is_silent = state.at_ms - sent_ms > longest_pause_ms
-        return SilentWriter(writer=writer_id, newest=newest, sent_ms=sent_ms) if is_silent else None
+        return writer_id if state.at_ms - sent_ms > longest_pause_ms else None
 
     @cached_property
     def _ids(self) -> Mapping[str, str]:
