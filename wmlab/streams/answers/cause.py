@@ -232,7 +232,7 @@ def overdue_for(state: RunState) -> tuple[Party, ...]:
             return (Party(name=unowned.party, subject="bucket", fault=unowned),)
     if blocking is None or cycle is None or blocking.fault is not None:
         return () if blocking is None else (blocking,)
-    is_late = blocking.back_ms is not None and max(cycle["at_ms"], state.owned_since_ms) <= blocking.back_ms
+    is_late = blocking.back_ms is not None and max(cycle["at_ms"], state.owned_since_ms) < blocking.back_ms
     return (blocking,) if is_late else ()
 
 
