@@ -412,8 +412,8 @@ class CauseSpan:
         return self.to_ms - self.from_ms
 
 
-def longest_cause(spans: Sequence[CauseSpan]) -> CauseSpan | None:
-    """Of several spans the last one of the cause that held for longest in all, with its fault; None without spans."""
+def longest_cause(spans: Sequence[CauseSpan]) -> tuple[Cause, int] | None:
+    """The cause that held for longest in all, with its last fault, and for how long (ms); None without spans."""
     held_ms: dict[tuple[object, ...], int] = {}
     for span in spans:
         held_ms[_holder(span.cause)] = held_ms.get(_holder(span.cause), 0) + span.length_ms
@@ -422,12 +422,7 @@ def longest_cause(spans: Sequence[CauseSpan]) -> CauseSpan | None:
     longest = max(held_ms, key=lambda holder: held_ms[holder])
     of_longest = [span for span in spans if _holder(span.cause) == longest]
     with_fault = [span for span in of_longest if any(party.fault is not None for party in span.cause.of_log.holders)]
-    return (with_fault or of_longest)[-1]
-
-
-def held_ms_by(cause: Cause, spans: Sequence[CauseSpan]) -> int:
-    """For how long in all the parties of a cause held a curve in the same way."""
-    return sum(span.length_ms for span in spans if _holder(span.cause) == _holder(cause))
+    return (with_fault or of_longest)[-1].cause, held_ms[longest]
 
 
 def _holder(cause: Cause) -> tuple[object, ...]:
