@@ -155,7 +155,7 @@ def cause_of_log(state: RunState) -> Cause:
         others_ahead_ms=min(ahead) if kind in OF_WRITERS and ahead and min(ahead) > 0 else None,
         expected_until_ms=_expected_until_ms(state) if kind is CauseKind.EXPECTED else None,
         starts_ms=state.created_ms if kind is CauseKind.NOT_THERE else None,
-        next_cycle_ms=None if state.leader is None else due_ms_of(state),  # what a last owner planned, nobody does
+        next_cycle_ms=next_cycle_ms(state),
         blocked_by=next_cycle_blocked_by(state),
         reason="" if cycle is None else cycle["reason"],
         newest=state.lower,
@@ -194,12 +194,35 @@ def is_overdue(state: RunState) -> bool:
 
 
 def due_ms_of(state: RunState) -> int | None:
-    """When the planned cycle is due (clock, ms), though its controller may have lost the bucket since.
+    """When a planned cycle is due (clock, ms), though its controller may have lost the bucket since.
 
-    None: none is planned, or it has nothing to do.
+    While the owner is kept from running cycles, those of a controller without a session count. None: none is planned,
+    or it has nothing to do.
     """
-    has_nothing = state.cycle is None or not state.on_record or state.deleted_ms is not None
-    return None if has_nothing else min(state.plans, default=None)
+    if state.cycle is None or not state.on_record or state.deleted_ms is not None:
+        return None
+    name, plans = state.leader or state.last_owner or "", _plans_without_session(state)
+    if not plans or state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES) is None:
+        plans = plans.union(state.plans.get(name, ()))
+    return min(plans, default=None)
+
+
+def next_cycle_ms(state: RunState) -> int | None:
+    """When the owner of the bucket runs its next cycle (clock, ms).
+
+    What its last owner planned, nobody does. It is not known while a controller without a session runs cycles.
+    """
+    return None if state.leader is None or _plans_without_session(state) else due_ms_of(state)
+
+
+def _plans_without_session(state: RunState) -> set[int]:
+    """When cycles are due of controllers that go on without a session, other than the owner."""
+    found = set[int]()
+    for name, plans in state.plans.items():
+        fault = state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES)
+        if name != state.leader and fault is not None and fault.kind is State.SESSION_LOST:
+            found |= plans
+    return found
 
 
 def next_cycle_blocked_by(state: RunState) -> Party | None:

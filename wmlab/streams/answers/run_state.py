@@ -212,8 +212,8 @@ class RunState:
     became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did. It has been so since
-    `owned_since_ms`. `plans` has when the owner, or the last one, is to run cycles: as its rows say, or a first delay
-    after it came. `has_left` says that the last cycle took the stream out of its bucket, as no writer was active, and
+    `owned_since_ms`. `plans` has when each controller is to run cycles: as its rows say, or a first delay after
+    it came. `has_left` says that the last cycle took the stream out of its bucket, as no writer was active, and
     nobody has noted since. `unowned` says since when the bucket is without an owner that had one, and `owners_known`
     whether the recording has owners. `created_ms`, `deleted_ms` and `sealed_ms` are when the stream was created,
     deleted and sealed.
@@ -234,7 +234,7 @@ class RunState:
     owner: str | None = None
     last_owner: str | None = None
     owned_since_ms: int = 0
-    plans: set[int] = field(default_factory=set)
+    plans: dict[str, set[int]] = field(default_factory=dict)
     has_left: bool = False
     unowned: Fault | None = None
     owners_known: bool = False
@@ -312,7 +312,8 @@ class RunState:
             self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=row["at_ms"])
         else:
             self.last_owner = self.owner
-            self.plans = set() if self.has_left or row["first_due_ms"] is None else {row["first_due_ms"]}
+            is_known = row["first_due_ms"] is not None and not self.has_left
+            self.plans[self.owner] = {row["first_due_ms"]} if is_known else set()
 
     def _mark(self, row: TableRow) -> None:
         writer, self.has_left = row["writer"], False
@@ -332,9 +333,7 @@ class RunState:
 
     def _cycle(self, row: TableRow) -> None:
         before, self.cycle = self.cycle, row
-        # A controller that has lost the bucket may run cycles until it learns that.
-        if not self.owners_known or row["controller"] == self.last_owner:
-            self._plan(row["at_ms"], row.get("due_ms"))
+        self._plan(row["controller"], row["at_ms"], row.get("due_ms"))
         self.has_left = row["cause"] == HeldBy.NO_ACTIVE_WRITER and row.get("due_ms") is None
         if before is not None and before["controller"] != row["controller"]:
             self.expected_since_ms = None  # a new leader remembers nothing
@@ -362,14 +361,14 @@ class RunState:
         self.bound = row
         self.watermarks.append(row)
         # A controller that appended and then died has left no row.
-        at_ms, cycle = row["emitted_ms"], self.cycle
-        if self.plans and min(self.plans) <= at_ms and cycle is not None and cycle["due_ms"] is not None:
-            self._plan(at_ms, at_ms + cycle["due_ms"] - cycle["at_ms"])
+        at_ms, cycle, plans = row["emitted_ms"], self.cycle, self.plans.get(str(row.get("controller")))
+        if plans and min(plans) <= at_ms and cycle is not None and cycle["due_ms"] is not None:
+            self._plan(row["controller"], at_ms, at_ms + cycle["due_ms"] - cycle["at_ms"])
 
-    def _plan(self, begun_ms: int, due_ms: int | None) -> None:
-        """A cycle began, and the next one is due then."""
-        due = () if due_ms is None else (due_ms,)
-        self.plans = {*due, *(planned_ms for planned_ms in self.plans if planned_ms > begun_ms)}
+    def _plan(self, controller: str, begun_ms: int, due_ms: int | None) -> None:
+        """A controller began a cycle, and runs the next one then."""
+        pending = {planned_ms for planned_ms in self.plans.get(controller, ()) if planned_ms > begun_ms}
+        self.plans[controller] = pending if due_ms is None else pending | {due_ms}
 
     def _window(self, row: TableRow) -> None:
         before, at_ms = self.seen.get(row["reader"]), row["at_ms"]

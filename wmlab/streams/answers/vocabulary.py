@@ -102,9 +102,10 @@ It is *behind* if its last accepted time is not above the lower bound of the new
 writers or not. The next cycle is that of the bucket's owner, since it came: due as its rows say and not begun yet, or
 the delay of a first cycle after it came; a controller that has lost the bucket may run others meanwhile. After a
 watermark that is appended no earlier, and so is that of a cycle which left no row, it is due a period of the last row
-after it. Nothing is known of it while nobody owns the bucket, or a first cycle has a jitter, or the stream has left its
-bucket (its last cycle found no active writer, and its row says no next one) and no new owner has come since a writer
-noted again. The causes of the log, in this order:
+after it. Nothing is known of it while nobody owns the bucket, while another controller without a session has a cycle of
+its own due, where a first cycle has a jitter, and once the stream has left its bucket (its last cycle found no active
+writer, and its row says no next one) until a new owner comes after a writer noted again. The causes of the log, in this
+order:
 
     deleted         an incident `delete` of the stream by then
     not there       no time accepted by then, and before the creation of its first segment
