@@ -91,9 +91,19 @@ def test_a_reader_before_the_first_cut_has_bytes_to_read() -> None:
         "position holder": "r-0",
         "log holder": "w1",
     }
-    unowned = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
+    unpublished = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
+    assert (unpublished.cause.kind, unpublished.facts["position holder"]) == (CauseKind.UNREAD, "unread segments")
+
+
+def test_a_segment_that_was_released_has_no_reader_until_it_is_read_again() -> None:
+    released = [position(20, 1, 1_500), position(20, 2, 1_800, None)]
+    unowned = at(logged(released, window(None, 2_300)), 2_500)
     assert unowned.cause.kind is CauseKind.ASSIGNMENT
-    assert unowned.headline == "The published position of r has no reader for segment 0@0."
+    assert unowned.headline == "No reader of r has taken segment 0@0 since its release."
+    assert (unowned.facts["read before by"], unowned.facts["position holder"]) == ("r-0", "r-0")
+    read = {"stream": "orders", "group": "r", "reader": "r-1", "segment_id": 0, "again": False, "lower": None}
+    reads = [read | {"from_offset": 20, "to_offset": 40, "at_ms": 2_200}]
+    assert at(logged(released, window(None, 2_300), reads=reads), 2_500).cause.kind is CauseKind.UNREAD
 
 
 def test_a_reader_that_is_paused_is_named_with_its_pause() -> None:

@@ -337,7 +337,7 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
     if readers or group.has_map:
         return replace(cause, kind=CauseKind.READER, parties=readers)
     for kind, parties in (
-        (CauseKind.ASSIGNMENT, [party for party in group.behind if party.reader is None]),
+        (CauseKind.ASSIGNMENT, [party for party in group.behind if party.fault is not None]),
         (CauseKind.UNREAD, [_taken_over(state, party) for party in group.behind if not _is_read(group, party)]),
     ):
         if parties:

@@ -337,17 +337,21 @@ class _Group:
                 offset=offset,
                 needed=needed[segment],
                 reader=rows[segment]["reader"] if segment in rows else None,
-                fault=self._without_owner(rows[segment]) if segment in rows else None,
+                fault=self._released(rows[segment], at_ms) if segment in rows else None,
                 taken_from=self._owner_before(rows[segment]) if segment in rows else None,
             )
             for segment, offset in sorted(offsets.items())
             if compare_with_cut(Position({segment: offset}), following.cut, self._segments) < 1
         )
 
-    def _without_owner(self, row: TableRow) -> Fault | None:
-        """Since when a segment that a reader had published in has no owner; None: it has one, or never had."""
+    def _released(self, row: TableRow, at_ms: int) -> Fault | None:
+        """Since when a segment that a reader had published in has no owner; None: that is not so, or not known.
+
+        Nothing is recorded of who takes a segment until he reads it, or publishes in it.
+        """
         before = self._owner_before(row)
-        if row["reader"] is not None or before is None:
+        reads, _ = self._read.get(row["segment_id"], ((), ()))
+        if row["reader"] is not None or before is None or any(row["at_ms"] < read_ms <= at_ms for read_ms in reads):
             return None
         return Fault(kind=State.UNOWNED, party=before, since_ms=row["at_ms"])
 

@@ -138,7 +138,8 @@ group: newest (the position has passed the cut of the last watermark by then; of
 has a bound: the least entry is that, published or not); deleted (as of the log); not started (no position published);
 reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
 has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
-segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
+segment before the next cut has no owner: a reader had published in it and released it, and nobody has read it since);
+unread (some segment before the next cut is not read up to it); publication
 (else).
 
 Of a reader: what holds its group, which may be newest, if it saw the bound at the position and is neither down nor
@@ -315,7 +316,7 @@ OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
         "The bound at the position of {group} waits for {holder}.",
         "The bound at the position of {group} waits for a reader.",
     ),
-    CauseKind.ASSIGNMENT: ("The published position of {group} has no reader for segment {segment}.",),
+    CauseKind.ASSIGNMENT: ("No reader of {group} has taken segment {segment} since its release.",),
     CauseKind.UNREAD: ("Group {group} has not read up to the next cut.",),
     CauseKind.PUBLICATION: (
         "Group {group} has read up to the next cut, and its published position has not passed it.",
@@ -403,7 +404,8 @@ WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.CYCLE_FAILED: "failed cycles",
     CauseKind.NOT_STARTED: "no position yet",
     CauseKind.READER: "no reader",
-    CauseKind.ASSIGNMENT: "segments without an owner",
+    CauseKind.UNREAD: "unread segments",
+    CauseKind.PUBLICATION: "no publication",
 }
 """What `held by` and `log holder` say where no party holds the curve.
 
