@@ -26,7 +26,7 @@ from wmlab.streams.model.segment import segment_name
 
 WRITER_BROKE_PROMISE: Final = "of a writer that had noted a larger time"
 WRITER_NOTED_ITS_TIME: Final = "of a writer that had noted its time"
-"""While the event was not acknowledged: these excuse an event beside the ones of `facts`."""
+"""Two more excuses of an event: what its writer had noted while the event was not acknowledged."""
 
 
 class Excuses:
