@@ -271,6 +271,8 @@ that was deleted has deleted at, too.
 Templates = tuple[str, ...]
 """Of these the first is said whose labels are all there, and of which at most one has several values."""
 WAS_DELETED: Final = "The stream was deleted at {deleted at}."
+_WAS_SEALED: Final = "The stream was sealed at {sealed at}."
+_HAS_NOT_POLLED: Final = "Reader {reader} has not polled yet."
 OF_LOG: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.DELETED: (WAS_DELETED,),
     CauseKind.NOT_THERE: ("The stream is not there before {starts at}.",),
@@ -299,7 +301,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
 }
 """The headline about the watermark in the log, by its cause."""
 OF_LOG_NEXT: Final[Templates] = (
-    "The stream was sealed at {sealed at}.",
+    _WAS_SEALED,
     "Writer {silent writer} sends nothing, but goes on noting times.",
     "The newest note of {refused} was refused.",
     "Cycles were kept from running or storing until {delayed until} by {delayed by}.",
@@ -331,7 +333,7 @@ OF_GROUP_NEXT: Final[Templates] = (
 OF_READER: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.DELETED: (WAS_DELETED,),
     CauseKind.NEWEST: ("Reader {reader} saw the newest watermark at its last poll.",),
-    CauseKind.NOT_STARTED: ("Reader {reader} has not polled yet.",),
+    CauseKind.NOT_STARTED: (_HAS_NOT_POLLED,),
     CauseKind.READER: ("Reader {reader} has been {reader state} since {reader since}.",),
     CauseKind.STORE: ("The {holder} has been {holder state} since {holder since}.",),
     CauseKind.NEXT_LOOK: ("Reader {reader} has not polled since the bound at the position of {group} changed.",),
@@ -354,7 +356,7 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
     "reader": (
         "Reader {reader} saw the upper bound {upper bound} at {polled at}.",
         "Reader {reader} saw no upper bound at {polled at}.",
-        "Reader {reader} has not polled yet.",
+        _HAS_NOT_POLLED,
     ),
 }
 """The headline about an upper bound of the log, a group or a reader; it has no second sentence.
@@ -371,7 +373,7 @@ OF_RUN_NEXT: Final[Templates] = (
     "One group reads {streams apart} together, although their event times do not overlap.",
     "The script waited for a moment that never came: {never came}.",
     WAS_DELETED,
-    "The stream was sealed at {sealed at}.",
+    _WAS_SEALED,
     "Notes of {refused} were refused.",
 )
 """The second sentence of a whole run; there may be none."""
