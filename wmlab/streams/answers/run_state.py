@@ -60,8 +60,6 @@ _ENDS: Final[Mapping[tuple[Subject, str], tuple[State, ...]]] = {
 """Which states are over after an incident."""
 UNTIL_HEARD: Final = (State.IN_TRANSACTION, State.WITHOUT_COMMIT)
 """These explain why a writer notes nothing, and end with its next mark."""
-_WITH_THE_PROCESS: Final = (State.PAUSED, State.SILENT, State.IDLE)
-"""What a crash ends together with the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +101,8 @@ class ActiveFaults:
         of_party = self._active.setdefault((subject, party), {})
         if of_party.keys() & set(ended):
             self._ended_ms[party] = row["at_ms"]
-        for over in (*ended, *(_WITH_THE_PROCESS if begun is State.DOWN else ())):
+        # A process that crashes is paused no more; a writer stays silent or idle when it is started again.
+        for over in (*ended, *((State.PAUSED,) if begun is State.DOWN else ())):
             of_party.pop(over, None)
         # No incident says that a session that was lost is there again.
         if begun is not None and (begun not in of_party or begun is State.SESSION_LOST):
