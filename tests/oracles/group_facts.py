@@ -213,7 +213,6 @@ class Group:
             yield "cause", cause
         yield "group", self.name
         yield "at position", self.bound(at_ms)
-        yield "position since", self.bound_since(at_ms)[1]
         yield "newest watermark", run.lower(self.stream, at_ms)
         passed = None if reading is None or reading.passed is None else marks[reading.passed]
         if self.map_steps:
@@ -419,8 +418,6 @@ def upper_facts(run: Run, stream: str, at_ms: int, group: Group | None, reader: 
             mark = marks[reading.ahead[-1]] if all(marks[seq]["writers"] for seq in newer) else None
     yield "upper bound", None if mark is None else mark["upper"]
     yield "newest watermark", run.lower(stream, at_ms)
-    if mark is not None:
-        yield "noted by", tuple(sorted(name for name, time in mark["writers"].items() if time == mark["upper"]))
     if group is not None:
         yield "group", group.name
     if group is not None and reader is not None:

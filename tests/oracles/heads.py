@@ -507,9 +507,6 @@ def sweep(field: str, words: Callable[[Any], str], runs: Sequence[tuple[Any, flo
         "last value": words(values[-1]),
         "lag of the first": round(lags[values[0]]),
         "lag of the last": round(lags[values[-1]]),
-        "without late events": tuple(
-            words(value) for value in values if not any(share for each, _, share in runs if each == value)
-        ),
     }
     template = (
         "From a {field} of {first value} to {last value} the lag goes from {lag of the first} to {lag of the last}."

@@ -160,8 +160,6 @@ def silent_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     is_silent = at_ms - appended[-1] > pause_ms and newest[name] < lower
     if is_silent and noted is not None and noted["time"] > newest[name] and name not in log_holders(run, stream, at_ms):
         yield "silent writer", name
-        yield "newest event", newest[name]
-        yield "sent at", appended[-1]
 
 
 def set_by(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator[Fact]:
@@ -184,7 +182,7 @@ def state_of_writer(run: Run, stream: str, writer: str, at_ms: int) -> Befallen 
 
 
 def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
-    """The notes that were refused, who has written, and what became of the stream."""
+    """The notes that were refused, and what became of the stream."""
     marks = run.by_then("writer_marks", stream, at_ms)
     last = {row["writer"]: row for row in sorted(marks, key=lambda row: row["noted_ms"])}  # as noted, not as judged
     refused = sorted(name for name, row in last.items() if row["outcome"] != SUCCESS)
@@ -192,9 +190,6 @@ def of_stream(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
     yield "refused as", tuple(last[name]["outcome"] for name in refused)
     yield "sealed at", run.incident(stream, "seal", at_ms)
     yield "deleted at", run.incident(stream, "delete", at_ms)
-    if not run.accepted(stream, at_ms) and run.incident(stream, "delete", at_ms) is None:
-        wrote = {row["writer"] for row in run.by_then("events", stream, at_ms)} | set(last)
-        yield "has written", tuple(sorted(wrote))
 
 
 def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
@@ -227,8 +222,6 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         yield from overdue_facts(run, stream, at_ms)
     if cause == "expected":
         yield "expected until", expected_until(run, stream, at_ms)
-    if cause in ("controller", "store"):
-        yield "also behind", tuple(behind)
 
 
 def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -296,15 +289,13 @@ def store_named(cycle: Row) -> str:
 
 
 def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]:
-    """When the next cycle is due, what it can do, and who runs it."""
-    due_ms, cycle = next_cycle(run, stream, at_ms), run.last_cycle(stream, at_ms)
-    yield "next cycle", due_ms
+    """When the next cycle is due, and who runs it."""
+    cycle = run.last_cycle(stream, at_ms)
+    yield "next cycle", next_cycle(run, stream, at_ms)
     now, last = owner(run, stream, at_ms)
     party = now or last
     state = state_of(of_controllers(run, stream), party, at_ms)
     is_kept = cause != "deleted" and party is not None and (now is None or state is not None)
-    if cause == "period" and not is_kept:
-        yield "then at least", min(row["time"] for row in run.on_record(stream, at_ms).values())
     if cause == "cycle failed":
         assert cycle is not None
         yield "reason", cycle["reason"]
@@ -313,10 +304,6 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     if cause == "controller" or is_kept:
         yield "controller", party
         yield from state_facts("controller", [state])
-    ends = [due_ms]
-    if cause == "lagging" and cycle is not None:
-        ends += [start + cycle["timeout_ms"] for start in (cycle["behind_since_ms"] or {}).values()]
-    yield "run ends", run.end_ms if any(end is not None and end > run.end_ms for end in ends) else None
 
 
 def state_facts(label: str, states: Sequence[Befallen | None], *, until: bool = False) -> Iterator[Fact]:

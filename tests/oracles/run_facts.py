@@ -183,11 +183,6 @@ def run_facts(run: Run, stream: str, groups: list[Group]) -> Iterator[Fact]:
     chosen = _chosen(curves)
     if chosen is not None:
         yield from stop_facts(*chosen)
-        if chosen[0] is not log:
-            stop = log.longest()
-            if stop is not None:
-                yield "log stopped for", stop.length_ms
-                yield "log held by", held_by(held_longest(log, stop)[0])
     yield from refused_facts(run, stream)
     yield from what_never_came(run, stream)
     yield "sealed at", run.incident(stream, "seal", run.end_ms)
@@ -210,19 +205,16 @@ def stop_facts(curve: RunCurve, stop: Stop) -> Iterator[Fact]:
 
 
 def refused_facts(run: Run, stream: str) -> Iterator[Fact]:
-    """Whose notes were refused in the run, how many, and as what."""
+    """Whose notes were refused in the run, and as what."""
     rows = [row for row in run.all_rows("writer_marks", stream) if row["outcome"] != SUCCESS]
     names = sorted({row["writer"] for row in rows})
     of: dict[str, list[dict[str, Any]]] = {name: [row for row in rows if row["writer"] == name] for name in names}
     yield "refused", tuple(names)
     yield "refused as", tuple(of[name][-1]["outcome"] for name in names)
-    yield "refusals", tuple(len(of[name]) for name in names)
 
 
 def what_never_came(run: Run, stream: str) -> Iterator[Fact]:
-    """Whether no cycle ran, and what the script waited for in vain."""
-    if not run.all_rows("cycles", stream):
-        yield "no cycle before", run.end_ms
+    """What the script waited for in vain."""
     rows = run.all_rows("incidents", stream)
     yield "never came", tuple(row["detail"] for row in rows if row["outcome"] == "never happened")
     yield "streams apart", streams_apart(run, stream)

@@ -286,11 +286,8 @@ class Verdicts(TableAnswer[Verdict]):
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for verdict in self.verdicts:
             what = [f"<b>{escape(unbroken(as_sentence(verdict.what)))}</b>"] if verdict.what else []
-            lines = [
-                escape(as_sentence(verdict.statement)),
-                *what,
-                *(escape(repr(proof)) for proof in verdict.evidence),
-            ]
+            said = [] if verdict.statement == verdict.title else [escape(as_sentence(verdict.statement))]
+            lines = [*said, *what, *(escape(repr(proof)) for proof in verdict.evidence)]
             if call := self._scrub_call(verdict):
                 lines.append(f"To see it at {escape(clock_words(verdict.at_ms))}: <code>{escape(call)}</code>")
             name = " ".join(filter(None, (verdict.invariant, verdict.title)))

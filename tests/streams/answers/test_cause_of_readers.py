@@ -91,9 +91,19 @@ def test_a_reader_before_the_first_cut_has_bytes_to_read() -> None:
         "position holder": "r-0",
         "log holder": "w1",
     }
-    unowned = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
+    unpublished = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
+    assert (unpublished.cause.kind, unpublished.facts["position holder"]) == (CauseKind.UNREAD, "unread segments")
+
+
+def test_a_segment_that_was_released_has_no_reader_until_it_is_read_again() -> None:
+    released = [position(20, 1, 1_500), position(20, 2, 1_800, None)]
+    unowned = at(logged(released, window(None, 2_300)), 2_500)
     assert unowned.cause.kind is CauseKind.ASSIGNMENT
-    assert unowned.headline == "The published position of r has no reader for segment 0@0."
+    assert unowned.headline == "No reader of r has taken segment 0@0 since its release."
+    assert (unowned.facts["read before by"], unowned.facts["position holder"]) == ("r-0", "r-0")
+    read = {"stream": "orders", "group": "r", "reader": "r-1", "segment_id": 0, "again": False, "lower": None}
+    reads = [read | {"from_offset": 20, "to_offset": 40, "at_ms": 2_200}]
+    assert at(logged(released, window(None, 2_300), reads=reads), 2_500).cause.kind is CauseKind.UNREAD
 
 
 def test_a_reader_that_is_paused_is_named_with_its_pause() -> None:
@@ -102,7 +112,7 @@ def test_a_reader_that_is_paused_is_named_with_its_pause() -> None:
     assert explained.headline == "The bound at the position of r waits for r-0, paused since 1.6 s."
     facts = {"saw": 10, "saw first at": 1_550, "holder": "r-0", "holder state": "paused", "holder until": 9_000}
     assert {label: explained.facts[label] for label in facts} == facts
-    assert (explained.cause.kind, explained.cause.earliest_ms) == (CauseKind.READER, 9_000)
+    assert explained.cause.kind is CauseKind.READER
 
 
 def test_events_that_are_read_wait_to_be_published() -> None:

@@ -32,7 +32,6 @@ def test_a_sweep_is_a_dot_for_every_run_and_a_line_through_the_medians() -> None
     assert sorted(zip(dots.xs, dots.ys, strict=True)) == [(0, 900), (0, 1_000), (0, 1_100), (1, 3_000), (1, 3_400)]
     assert [round(share, 6) for share in late.layers[0].ys] == [1.0, 0.0]
     assert chart.sentence == "From a timeout of 1 s to 4 s the lag goes from 1.0 s to 3.2 s."
-    assert chart.facts["without late events"] == "4 s"
     assert chart.scene.note == "Drawn are 5 of 6 runs, those with a lag."
     assert [tick.label for tick in chart.scene.across.ticks(6)] == ["1 s", "4 s"]
 

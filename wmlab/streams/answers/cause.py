@@ -1,9 +1,7 @@
 """What holds a time bound at a moment: one cause for each curve, as a value.
 
 The kinds of causes, what each means, and the order in which they are looked for, are in the vocabulary. A cause is
-taken from what was known by then. `earliest_ms` is not a prediction: before it the cause cannot end as the script and
-the rules have planned it, and `at_least` is the value that the bound then reaches, unless a writer with an older time
-joins.
+taken from what was known by then.
 
 Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader; upstream classes `PeriodicWatermarking`,
 `WatermarkReaderImpl` and `ReaderGroupStateManager`.
@@ -11,13 +9,12 @@ Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader; upst
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wmlab.streams.answers.run_state import MARKS_SEGMENT, Fault, RunState
 from wmlab.streams.answers.vocabulary import CauseKind, State
-from wmlab.streams.answers.written import SilentWriter
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import SEGMENT_STORE, SERVICES
 from wmlab.streams.tables import Subject
@@ -57,12 +54,12 @@ class Cause:
     """What holds a curve at `at_ms`: its kind, the parties, and the value of the curve (`bound`; None: unknown).
 
     `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. Where writers
-    hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `earliest_ms` and `at_least` see
-    the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running.
-    `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `end_ms` is the
-    planned end of the run: anything due later does not happen. `sealed_ms` and `deleted_ms` are when the stream was
-    sealed or deleted. `refused` has the outcome of the newest note of those whose newest note was refused, `wrote`
-    are the writers with an event or a note while no time is accepted, and `silent` is a replayed writer that is silent.
+    hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `expected_until_ms` is from when
+    on a cycle waits for no expected writer, and `starts_ms` when a stream, group or reader begins that is not there.
+    `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running. `reason` is the
+    recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `sealed_ms` and `deleted_ms`
+    are when the stream was sealed or deleted. `refused` has the outcome of the newest note of those whose newest note
+    was refused, and `silent` is a replayed writer that is silent.
 
     Of a `group` or `reader`: `position` is the cause of the bound at the position, which is also that of what the
     reader saw if it `follows`, and `log` is that of the log; `looked_ms` is when a reader last polled, and `readers`
@@ -77,18 +74,16 @@ class Cause:
     set_by: tuple[str, ...] = ()
     parties: tuple[Party, ...] = ()
     others_ahead_ms: int | None = None
-    earliest_ms: int | None = None
-    at_least: int | None = None
+    expected_until_ms: int | None = None
+    starts_ms: int | None = None
     next_cycle_ms: int | None = None
     blocked_by: Party | None = None
     reason: str = ""
     newest: int | None = None
-    end_ms: int | None = None
     sealed_ms: int | None = None
     deleted_ms: int | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
-    wrote: tuple[str, ...] = ()
-    silent: SilentWriter | None = None
+    silent: str | None = None
     group: str | None = None
     reader: str | None = None
     looked_ms: int | None = None
@@ -111,21 +106,13 @@ class Cause:
     @property
     def holders(self) -> tuple[Party, ...]:
         """The parties that hold the curve: writers with the smallest times first, readers, a controller, a store."""
-        is_held = self.kind in (*NOT_OF_WRITERS, CauseKind.READER)
-        return tuple(
-            party for party in self.parties if self.kind in OF_WRITERS or (is_held and party.subject != "writer")
-        )
+        return self.parties if self.kind in (*OF_WRITERS, *NOT_OF_WRITERS, CauseKind.READER) else ()
 
     @property
     def who(self) -> tuple[str, ...]:
         """The names of those that hold the curve; of segments their readers, or the last ones."""
         owners = {party.reader or (party.fault and party.fault.party) for party in self.segments}
         return tuple(party.name for party in self.holders) or tuple(sorted(name for name in owners if name))
-
-    @property
-    def also_behind(self) -> tuple[Party, ...]:
-        """The writers that would hold the curve if cycles ran and could use their stores."""
-        return tuple(party for party in self.parties if self.kind in NOT_OF_WRITERS and party.subject == "writer")
 
     @property
     def segments(self) -> tuple[Party, ...]:
@@ -147,20 +134,17 @@ NOT_OF_WRITERS: Final = (CauseKind.CONTROLLER, CauseKind.STORE)
 def cause_of_log(state: RunState) -> Cause:
     """What holds the lower bound of the log at the moment of the state."""
     kind = _kind_of_log(state)
-    blocking = next_cycle_blocked_by(state)
     behind = [name for name in state.on_record if not state.is_beyond(name)]
     behind.sort(key=lambda name: (state.on_record[name].time, name))
     writers = [name for name in behind if kind is not CauseKind.LAGGING or name in (state.cycle or {})["lagging"]]
-    parties = tuple(_writer(state, name, kind) for name in writers) if kind in (*OF_WRITERS, *NOT_OF_WRITERS) else ()
+    parties = tuple(_writer(state, name, kind) for name in writers) if kind in OF_WRITERS else ()
     if kind is CauseKind.CONTROLLER:
-        # A cycle would find these writers behind, so it would not raise the bound either.
-        parties = (*_overdue_for(state, blocking), *parties)
+        parties = overdue_for(state)
     if kind is CauseKind.STORE and state.cycle_fault is not None:
-        parties = (_store(state, state.cycle_fault), *parties)
+        parties = (_store(state, state.cycle_fault),)
     others = [noted.time for name, noted in state.on_record.items() if kind not in OF_WRITERS or name not in writers]
     ahead = [time - state.lower for time in others if state.lower is not None]
     cycle, bound = state.cycle, state.bound
-    due_ms = due_ms_of(state)
     return Cause(
         kind=kind,
         at_ms=state.at_ms,
@@ -169,10 +153,10 @@ def cause_of_log(state: RunState) -> Cause:
         set_by=_set_by(state, state.lower),
         parties=parties,
         others_ahead_ms=min(ahead) if kind in OF_WRITERS and ahead and min(ahead) > 0 else None,
-        earliest_ms=_earliest_ms(state, kind, parties, blocking, due_ms),
-        at_least=min(others) if kind is CauseKind.PERIOD and blocking is None and others else None,
-        next_cycle_ms=due_ms,
-        blocked_by=blocking,
+        expected_until_ms=_expected_until_ms(state) if kind is CauseKind.EXPECTED else None,
+        starts_ms=state.created_ms if kind is CauseKind.NOT_THERE else None,
+        next_cycle_ms=next_cycle_ms(state),
+        blocked_by=next_cycle_blocked_by(state),
         reason="" if cycle is None else cycle["reason"],
         newest=state.lower,
         sealed_ms=state.sealed_ms,
@@ -186,8 +170,9 @@ def _kind_of_log(state: RunState) -> CauseKind:
     if state.deleted_ms is not None:
         return CauseKind.DELETED
     if not state.on_record:
-        has_been = any(note.accepted for notes in state.notes.values() for note in notes)
-        return CauseKind.NO_WRITER_LEFT if has_been else CauseKind.NO_MARK
+        if any(note.accepted for notes in state.notes.values() for note in notes):
+            return CauseKind.NO_WRITER_LEFT
+        return CauseKind.NO_MARK if state.is_there else CauseKind.NOT_THERE
     if cycle is None:
         return CauseKind.FIRST_CYCLE
     if is_overdue(state):
@@ -209,21 +194,35 @@ def is_overdue(state: RunState) -> bool:
 
 
 def due_ms_of(state: RunState) -> int | None:
-    """When the next cycle is due (clock, ms); None: none is planned, or it has nothing to do.
+    """When a planned cycle is due (clock, ms), though its controller may have lost the bucket since.
 
-    An owner that came after the last one runs its first cycle as the scenario says. One that appended its watermark and
-    then died has left no row; the next one would have been due a period later.
+    While the owner is kept from running cycles, those of a controller without a session count. None: none is planned,
+    or it has nothing to do.
     """
-    if not state.on_record or state.deleted_ms is not None:
+    if state.cycle is None or not state.on_record or state.deleted_ms is not None:
         return None
-    due_ms = None if state.cycle is None else state.cycle.get("due_ms")
-    if state.cycle is None or due_ms is None:
-        return None
-    period_ms = int(due_ms - state.cycle["at_ms"])
-    due_ms = due_ms if state.first_due_ms is None else state.first_due_ms
-    if state.bound is None or state.bound["emitted_ms"] < due_ms:
-        return int(due_ms)
-    return int(state.bound["emitted_ms"]) + period_ms
+    name, plans = state.leader or state.last_owner or "", _plans_without_session(state)
+    if not plans or state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES) is None:
+        plans = plans.union(state.plans.get(name, ()))
+    return min(plans, default=None)
+
+
+def next_cycle_ms(state: RunState) -> int | None:
+    """When the owner of the bucket runs its next cycle (clock, ms).
+
+    What its last owner planned, nobody does. It is not known while a controller without a session runs cycles.
+    """
+    return None if state.leader is None or _plans_without_session(state) else due_ms_of(state)
+
+
+def _plans_without_session(state: RunState) -> set[int]:
+    """When cycles are due of controllers that go on without a session, other than the owner."""
+    found = set[int]()
+    for name, plans in state.plans.items():
+        fault = state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES)
+        if name != state.leader and fault is not None and fault.kind is State.SESSION_LOST:
+            found |= plans
+    return found
 
 
 def next_cycle_blocked_by(state: RunState) -> Party | None:
@@ -231,7 +230,7 @@ def next_cycle_blocked_by(state: RunState) -> Party | None:
     is known, or the stream was deleted.
     """
     name = state.leader or state.last_owner
-    if name is None or state.deleted_ms is not None:
+    if name is None or state.deleted_ms is not None or not state.is_there:
         return None
     fault = state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES)
     is_former = state.leader is None
@@ -244,19 +243,19 @@ def next_cycle_blocked_by(state: RunState) -> Party | None:
     return Party(name=name, subject="controller", fault=fault, back_ms=back_ms, is_former=is_former)
 
 
-def _overdue_for(state: RunState, blocking: Party | None) -> tuple[Party, ...]:
+def overdue_for(state: RunState) -> tuple[Party, ...]:
     """For whom a cycle is overdue: a controller that cannot run it, or the bucket if nobody owns that; () for nobody.
 
     An owner that was kept from running cycles since the last one, and since it came, runs it late.
     """
-    unowned, cycle = state.unowned, state.cycle
+    unowned, cycle, blocking = state.unowned, state.cycle, next_cycle_blocked_by(state)
     if unowned is not None:
         is_held_back = state.faults.of("bucket", unowned.party, at_ms=state.at_ms) is not None
         if is_held_back or blocking is None or blocking.fault is None:
             return (Party(name=unowned.party, subject="bucket", fault=unowned),)
     if blocking is None or cycle is None or blocking.fault is not None:
         return () if blocking is None else (blocking,)
-    is_late = blocking.back_ms is not None and max(cycle["at_ms"], state.owned_since_ms) <= blocking.back_ms
+    is_late = blocking.back_ms is not None and max(cycle["at_ms"], state.owned_since_ms) < blocking.back_ms
     return (blocking,) if is_late else ()
 
 
@@ -288,25 +287,10 @@ def _writer(state: RunState, name: str, kind: CauseKind) -> Party:
     )
 
 
-def _earliest_ms(
-    state: RunState, kind: CauseKind, parties: Sequence[Party], blocking: Party | None, due_ms: int | None
-) -> int | None:
-    """Before when the cause cannot end as planned; None: that is not known."""
-    cycle = state.cycle
-    if kind is CauseKind.LAGGING:
-        return latest(party.given_up_ms for party in parties)
-    if kind is CauseKind.EXPECTED and cycle is not None and cycle["timeout_ms"] is not None:
-        return None if state.expected_since_ms is None else state.expected_since_ms + int(cycle["timeout_ms"])
-    fault = blocking.fault if blocking is not None else None
-    if fault is not None:
-        return fault.until_ms
-    return None if kind in (CauseKind.CONTROLLER, CauseKind.SLOWEST) else due_ms
-
-
-def latest(moments: Iterable[int | None]) -> int | None:
-    """The latest of several moments; None if one is unknown, or there is none."""
-    known = list(moments)
-    return None if None in known else max((at_ms for at_ms in known if at_ms is not None), default=None)
+def _expected_until_ms(state: RunState) -> int | None:
+    """From when on a cycle waits for no expected writer (clock, ms); None: that is not known."""
+    timeout_ms, since_ms = (state.cycle or {}).get("timeout_ms"), state.expected_since_ms
+    return None if timeout_ms is None or since_ms is None else since_ms + int(timeout_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,24 +322,22 @@ def cause_of_group(state: RunState, group: GroupState, log: Cause) -> Cause:
         since_ms=group.since_ms,
         set_by=_set_by(state, group.lower),
         newest=state.lower,
-        end_ms=log.end_ms,
         deleted_ms=state.deleted_ms,
         group=group.name,
         readers=_polled(state, group),
         log=log,
     )
     if not group.has_next:
-        return replace(cause, parties=log.parties, earliest_ms=log.earliest_ms, at_least=log.at_least)
+        return replace(cause, parties=log.parties)
     if state.deleted_ms is not None:
         return replace(cause, kind=CauseKind.DELETED)
     if not group.has_started:
         return replace(cause, kind=CauseKind.NOT_STARTED)
     readers = _readers_that_hold(state, group)
     if readers or group.has_map:
-        earliest_ms = latest(None if reader.fault is None else reader.fault.until_ms for reader in readers)
-        return replace(cause, kind=CauseKind.READER, parties=readers, earliest_ms=earliest_ms)
+        return replace(cause, kind=CauseKind.READER, parties=readers)
     for kind, parties in (
-        (CauseKind.ASSIGNMENT, [party for party in group.behind if party.reader is None]),
+        (CauseKind.ASSIGNMENT, [party for party in group.behind if party.fault is not None]),
         (CauseKind.UNREAD, [_taken_over(state, party) for party in group.behind if not _is_read(group, party)]),
     ):
         if parties:
@@ -413,7 +395,7 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     position, seen, at_fault = cause_of_group(state, group, log), state.seen.get(reader), reader_at_fault(state, reader)
     if seen is None:
         itself = (Party(name=reader, subject="reader", fault=state.faults.of("reader", reader, at_ms=state.at_ms)),)
-        unseen = replace(position, bound=None, since_ms=None, set_by=(), earliest_ms=None, readers=itself)
+        unseen = replace(position, bound=None, since_ms=None, set_by=(), readers=itself)
         return replace(unseen, kind=CauseKind.NOT_STARTED, parties=itself, reader=reader, position=position)
     cause = replace(
         position,
@@ -426,15 +408,14 @@ def cause_of_reader(state: RunState, group: GroupState, reader: str, log: Cause)
     )
     if seen.lower == group.lower and not is_away(at_fault):
         return replace(cause, follows=True)
-    cause = replace(cause, at_least=None, earliest_ms=None)
     if state.deleted_ms is not None:
         return replace(cause, kind=CauseKind.DELETED)
-    if at_fault is not None and at_fault.fault is not None:
-        return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
+    if at_fault is not None:
+        return replace(cause, kind=CauseKind.READER, parties=(at_fault,))
     store = state.faults.of_marks_segment(at_ms=state.at_ms)
     if store is not None:
         party = Party(name=MARKS_SEGMENT, subject="store", fault=store)
-        return replace(cause, kind=CauseKind.STORE, parties=(party,), earliest_ms=store.until_ms)
+        return replace(cause, kind=CauseKind.STORE, parties=(party,))
     is_to_look = group.since_ms is not None and seen.looked_ms <= group.since_ms
     kind = CauseKind.NEXT_LOOK if is_to_look else CauseKind.OTHER_POSITION
     return replace(cause, kind=kind, parties=(Party(name=reader, subject="reader"),))
@@ -454,8 +435,8 @@ class CauseSpan:
         return self.to_ms - self.from_ms
 
 
-def longest_cause(spans: Sequence[CauseSpan]) -> CauseSpan | None:
-    """Of several spans the last one of the cause that held for longest in all, with its fault; None without spans."""
+def longest_cause(spans: Sequence[CauseSpan]) -> tuple[Cause, int] | None:
+    """The cause that held for longest in all, with its last fault, and for how long (ms); None without spans."""
     held_ms: dict[tuple[object, ...], int] = {}
     for span in spans:
         held_ms[_holder(span.cause)] = held_ms.get(_holder(span.cause), 0) + span.length_ms
@@ -464,12 +445,7 @@ def longest_cause(spans: Sequence[CauseSpan]) -> CauseSpan | None:
     longest = max(held_ms, key=lambda holder: held_ms[holder])
     of_longest = [span for span in spans if _holder(span.cause) == longest]
     with_fault = [span for span in of_longest if any(party.fault is not None for party in span.cause.of_log.holders)]
-    return (with_fault or of_longest)[-1]
-
-
-def held_ms_by(cause: Cause, spans: Sequence[CauseSpan]) -> int:
-    """For how long in all the parties of a cause held a curve in the same way."""
-    return sum(span.length_ms for span in spans if _holder(span.cause) == _holder(cause))
+    return (with_fault or of_longest)[-1].cause, held_ms[longest]
 
 
 def _holder(cause: Cause) -> tuple[object, ...]:

@@ -41,7 +41,7 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
     return facts, facts.chosen(headlines[cause.kind], OF_READER_NEXT)
 
 
-def of_upper(cause: Cause, upper: int | None, noted_by: tuple[str, ...]) -> tuple[Facts, tuple[str, ...]]:
+def of_upper(cause: Cause, upper: int | None) -> tuple[Facts, tuple[str, ...]]:
     """The facts and the sentence about the upper bound of the curve of a cause."""
     curve = "reader" if cause.reader is not None else "group" if cause.group is not None else "log"
     facts = _facts(
@@ -50,7 +50,6 @@ def of_upper(cause: Cause, upper: int | None, noted_by: tuple[str, ...]) -> tupl
             "group": cause.group,
             "reader": cause.reader,
             "upper bound": upper,
-            "noted by": noted_by,
             "polled at": cause.looked_ms,
             "newest watermark": cause.newest,
             **states("reader", [party for party in cause.readers if party.name == cause.reader]),
@@ -61,7 +60,6 @@ def of_upper(cause: Cause, upper: int | None, noted_by: tuple[str, ...]) -> tupl
 
 def of_log(cause: Cause) -> Values:
     """What there is to say about the watermark in the log."""
-    silent = cause.silent
     return {
         "watermark": cause.bound,
         "made at": cause.since_ms,
@@ -69,22 +67,17 @@ def of_log(cause: Cause) -> Values:
         "cause": cause.kind.value,
         **_holders(cause),
         "others ahead by": cause.others_ahead_ms,
-        "expected until": cause.earliest_ms if cause.kind is CauseKind.EXPECTED else None,
-        "also behind": _names(cause.also_behind),
+        "expected until": cause.expected_until_ms,
+        "starts at": cause.starts_ms,
         "refused": tuple(cause.refused),
         "refused as": tuple(cause.refused.values()),
-        "has written": cause.wrote,
         "next cycle": cause.next_cycle_ms,
-        "then at least": cause.at_least,
         "reason": cause.reason if cause.kind is CauseKind.CYCLE_FAILED else None,
         **_blocked(cause),
         **_delayed(cause),
         "sealed at": cause.sealed_ms,
         "deleted at": cause.deleted_ms,
-        "run ends": cause.end_ms if _is_planned_later(cause) else None,
-        "silent writer": None if silent is None else silent.writer,
-        "newest event": None if silent is None else silent.newest,
-        "sent at": None if silent is None else silent.sent_ms,
+        "silent writer": cause.silent,
     }
 
 
@@ -112,16 +105,15 @@ def _own(cause: Cause) -> Values:
             "at position": None if position is None else position.bound,
             "newest watermark": cause.newest,
             "deleted at": cause.deleted_ms,
-            "starts at": cause.earliest_ms if cause.kind is CauseKind.NOT_STARTED else None,
+            "starts at": cause.starts_ms,
             **states("reader", [party for party in cause.readers if party.name == cause.reader]),
         }
     return {
         "group": cause.group,
         "at position": cause.bound,
-        "position since": cause.since_ms,
         "newest watermark": cause.newest,
         "deleted at": cause.deleted_ms,
-        "starts at": cause.earliest_ms if cause.kind is CauseKind.NOT_STARTED else None,
+        "starts at": cause.starts_ms,
         "seen by": _names(cause.readers),
         "saw": tuple(party.time for party in cause.readers),
         "polled at": tuple(party.noted_ms for party in cause.readers),
@@ -194,9 +186,3 @@ def _names(parties: Iterable[Party]) -> tuple[str, ...]:
 
 def _left(segment: Party) -> int | None:
     return None if segment.needed is None else segment.needed - (segment.offset or 0)
-
-
-def _is_planned_later(cause: Cause) -> bool:
-    """Whether the next cycle is due, or a timeout ends, after the end of the run."""
-    planned = (cause.next_cycle_ms, *(party.given_up_ms for party in cause.parties))
-    return any(at_ms is not None and cause.end_ms is not None and at_ms > cause.end_ms for at_ms in planned)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
@@ -27,6 +28,7 @@ from wmlab.streams.answers.cause import (
     cause_of_log,
     cause_of_reader,
     due_ms_of,
+    overdue_for,
 )
 from wmlab.streams.answers.history import GroupHistory, StreamTables, group_states
 from wmlab.streams.answers.run_state import Fault, RunState, RunWalk
@@ -37,7 +39,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import Followed, compare_with_cut
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.tables import TOOK_PLACE
+from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,21 @@ LOG = Curve()
 """The lower bound of the log of watermarks."""
 
 
+class Hindrance(NamedTuple):
+    """Parties that kept cycles from running or storing, of which one was due at `planned_ms` or before (clock, ms)."""
+
+    from_ms: int
+    to_ms: int
+    names: tuple[str, ...]
+    planned_ms: int
+
+
 class Curves:
     """The curves of one stream of a recording; tables are read when they are needed, and once."""
 
     def __init__(self, recording: Recording, stream: str) -> None:
         self.tables = StreamTables(recording, stream)
-        self.written = Written(recording, stream)
+        self._written = Written(recording, stream)
         self._groups: dict[str, _Group] = {}
 
     @cached_property
@@ -88,8 +99,9 @@ class Curves:
         """What holds the curve at `at_ms` (clock, ms)."""
         hindrances = self._hindrances
         state = self._walk.at(at_ms)
-        log = self._complete(cause_of_log(state), state)
-        log = replace(log, delayed=delayed(hindrances, state, log, len(state.watermarks)))
+        log, silent = cause_of_log(state), self._written.silent_at(state)
+        kept = delayed(hindrances, state, log, len(state.watermarks))
+        log = replace(log, delayed=kept, silent=None if silent in log.names else silent)
         if curve == LOG:
             return log
         group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
@@ -99,7 +111,7 @@ class Curves:
         else:
             cause = cause_of_reader(state, known, curve.reader, log)
         if cause.kind is CauseKind.NOT_STARTED:
-            cause = replace(cause, earliest_ms=self._joins_ms(curve, at_ms))
+            cause = replace(cause, starts_ms=self._joins_ms(curve, at_ms))
         return replace(cause, delayed=delayed(hindrances, state, log, state.index_after(cause.bound)))
 
     def reader_until_ms(self, reader: str) -> int | None:
@@ -135,21 +147,13 @@ class Curves:
         planned = planned_span(self.tables.recording)
         return None if planned is None else planned[1]
 
-    def upper(self, curve: Curve, at_ms: int) -> tuple[int | None, tuple[str, ...]]:
-        """The upper bound of a curve, and the writers that had noted that time; None: unknown."""
+    def upper(self, curve: Curve, at_ms: int) -> int | None:
+        """The upper bound of a curve (event time, ms); None: unknown."""
         state = self._walk.at(at_ms)
-        row = state.bound
         if curve.reader is not None:
-            seen = state.seen.get(curve.reader)
-            if seen is None or seen.upper is None:
-                return None, ()
-            row = next((mark for mark in state.watermarks if mark["seq"] == seen.upper_seq), None)
-            return seen.upper, () if row is None else noted_by(row)
-        if curve.group is not None:
-            row = self._group(curve.group).ahead(at_ms)
-        if row is None or not row["writers"]:
-            return None, ()
-        return int(row["upper"]), noted_by(row)
+            return state.seen[curve.reader].upper if curve.reader in state.seen else None
+        row = state.bound if curve.group is None else self._group(curve.group).ahead(at_ms)
+        return None if row is None or not row["writers"] else int(row["upper"])
 
     def spans(self, curve: Curve, *, start_ms: int, end_ms: int) -> Iterator[CauseSpan]:
         """What held the curve from `start_ms` to `end_ms` (clock), cause by cause."""
@@ -171,12 +175,24 @@ class Curves:
             yield before
 
     @cached_property
-    def _hindrances(self) -> list[CauseSpan]:
-        """What kept cycles from running or storing: the causes that are no writers."""
+    def _hindrances(self) -> list[Hindrance]:
+        """What kept cycles from running or storing: the causes that are no writers.
+
+        So does a bucket without an owner before a cycle of the last owner is overdue, if none begins up to then.
+        """
         changes = self._overdue_from.union(self._walk.turns)
         times = sorted({at_ms for change in changes for at_ms in (change - 1, change)})
-        spans = (CauseSpan(begin, end, cause_of_log(self._walk.at(begin))) for begin, end in pairwise(times))
-        return [span for span in spans if span.cause.kind in NOT_OF_WRITERS]
+        begun = [row["at_ms"] for row in self.tables.rows("cycles")]
+        begun += [marks_read_ms(row) for row in self.tables.rows("watermarks")]
+        found: list[Hindrance] = []
+        for begin, end in pairwise(times):
+            state = self._walk.at(begin)
+            cause, due_ms = cause_of_log(state), due_ms_of(state)
+            if cause.kind in NOT_OF_WRITERS:
+                found.append(Hindrance(begin, end, cause.who, begin))
+            elif state.unowned is not None and due_ms is not None and not any(begin < at <= due_ms for at in begun):
+                found.append(Hindrance(begin, end, tuple(party.name for party in overdue_for(state)), due_ms))
+        return found
 
     @cached_property
     def _overdue_from(self) -> set[int]:
@@ -196,23 +212,8 @@ class Curves:
             self._groups[name] = _Group(self.tables.of_group(name))
         return self._groups[name]
 
-    def _complete(self, cause: Cause, state: RunState) -> Cause:
-        """With what the events, the transactions and the scenario say of the writers and of the end."""
-        silent = self.written.silent_at(state)
-        is_apart = silent is not None and silent.writer not in cause.names
-        cause = replace(cause, end_ms=self._end_ms, silent=silent if is_apart else None)
-        if cause.kind is CauseKind.NO_MARK:
-            wrote = {name for name, at_ms in self.written.firsts.items() if at_ms <= state.at_ms}
-            return replace(cause, wrote=tuple(sorted(wrote | state.refused.keys())))
-        return cause
 
-
-def noted_by(watermark: TableRow) -> tuple[str, ...]:
-    """The writers that had noted the upper bound of a watermark, by name."""
-    return tuple(name for name, time in sorted(watermark["writers"].items()) if time == watermark["upper"])
-
-
-def delayed(hindrances: Iterable[CauseSpan], state: RunState, log: Cause, index: int) -> Mapping[str, int]:
+def delayed(hindrances: Iterable[Hindrance], state: RunState, log: Cause, index: int) -> Mapping[str, int]:
     """Until when (clock, ms) those kept cycles from making the watermark at that index of the log who no longer do."""
     marks = state.watermarks
     is_made = index < len(marks)
@@ -220,10 +221,10 @@ def delayed(hindrances: Iterable[CauseSpan], state: RunState, log: Cause, index:
     until_ms = marks[index]["emitted_ms"] if is_made else state.at_ms
     still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
     ends = {
-        name: min(span.to_ms, until_ms)
-        for span in hindrances
-        if span.from_ms < until_ms and span.to_ms > since_ms
-        for name in span.cause.who
+        name: min(to_ms, until_ms)
+        for from_ms, to_ms, names, planned_ms in hindrances
+        if max(from_ms, planned_ms) < until_ms and to_ms > since_ms
+        for name in names
         if name not in still
     }
     return dict(sorted(ends.items()))
@@ -336,17 +337,21 @@ class _Group:
                 offset=offset,
                 needed=needed[segment],
                 reader=rows[segment]["reader"] if segment in rows else None,
-                fault=self._without_owner(rows[segment]) if segment in rows else None,
+                fault=self._released(rows[segment], at_ms) if segment in rows else None,
                 taken_from=self._owner_before(rows[segment]) if segment in rows else None,
             )
             for segment, offset in sorted(offsets.items())
             if compare_with_cut(Position({segment: offset}), following.cut, self._segments) < 1
         )
 
-    def _without_owner(self, row: TableRow) -> Fault | None:
-        """Since when a segment that a reader had published in has no owner; None: it has one, or never had."""
+    def _released(self, row: TableRow, at_ms: int) -> Fault | None:
+        """Since when a segment that a reader had published in has no owner; None: that is not so, or not known.
+
+        Nothing is recorded of who takes a segment until he reads it, or publishes in it.
+        """
         before = self._owner_before(row)
-        if row["reader"] is not None or before is None:
+        reads, _ = self._read.get(row["segment_id"], ((), ()))
+        if row["reader"] is not None or before is None or any(row["at_ms"] < read_ms <= at_ms for read_ms in reads):
             return None
         return Fault(kind=State.UNOWNED, party=before, since_ms=row["at_ms"])
 

@@ -82,8 +82,8 @@ def explain_curve(curves: Curves, curve: Curve, stream: str, at_ms: int, *, boun
     cause = curves.cause(curve, at_ms)
     value, (facts, templates) = cause.bound, of_cause(cause)
     if bound == "upper":
-        value, noted_by = curves.upper(curve, at_ms)
-        facts, templates = of_upper(cause, value, noted_by)
+        value = curves.upper(curve, at_ms)
+        facts, templates = of_upper(cause, value)
     return BoundExplanation(
         at_ms=at_ms,
         stream=stream,

@@ -59,7 +59,6 @@ _OWN: Final = vocabulary(
     ("last value", Kind.NAME, "its last value"),
     ("lag of the first", Kind.LENGTH, "the median of the mean lags of the runs with the first value"),
     ("lag of the last", Kind.LENGTH, "the median of the mean lags of the runs with the last value"),
-    ("without late events", Kind.NAME, "the values at which no run has late events"),
 )
 HEAD_LABELS: Final[Vocabulary] = {name: LABELS[name] for name in OF_STOP} | dict(_OWN)
 

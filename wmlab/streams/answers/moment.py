@@ -110,15 +110,11 @@ class WriterState:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkState:
-    """The newest watermark: its bounds (event time, ms; None: unknown), and when it was emitted (None: there is none).
-
-    It has no name, as there is one only.
-    """
+    """The newest watermark: its bounds (event time, ms; None: unknown), and when it was emitted (None: none was)."""
 
     lower: int | None = None
     upper: int | None = None
     emitted_ms: int | None = None
-    name: str = ""
 
     def words(self, clock: Clock) -> str:
         """Its bounds, and when it was emitted."""

@@ -19,6 +19,7 @@ from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of, recor
 from wmlab.streams.answers.vocabulary import State
 from wmlab.streams.model.cycle import NO_MARKS_SEGMENT, HeldBy, unavailable
 from wmlab.streams.scenario.parts import SERVICES
+from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.scenario.script import Store
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
@@ -59,8 +60,6 @@ _ENDS: Final[Mapping[tuple[Subject, str], tuple[State, ...]]] = {
 """Which states are over after an incident."""
 UNTIL_HEARD: Final = (State.IN_TRANSACTION, State.WITHOUT_COMMIT)
 """These explain why a writer notes nothing, and end with its next mark."""
-_WITH_THE_PROCESS: Final = (State.PAUSED, State.SILENT, State.IDLE)
-"""What a crash ends together with the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +101,8 @@ class ActiveFaults:
         of_party = self._active.setdefault((subject, party), {})
         if of_party.keys() & set(ended):
             self._ended_ms[party] = row["at_ms"]
-        for over in (*ended, *(_WITH_THE_PROCESS if begun is State.DOWN else ())):
+        # A process that crashes is paused no more; a writer stays silent or idle when it is started again.
+        for over in (*ended, *((State.PAUSED,) if begun is State.DOWN else ())):
             of_party.pop(over, None)
         # No incident says that a session that was lost is there again.
         if begun is not None and (begun not in of_party or begun is State.SESSION_LOST):
@@ -198,7 +198,6 @@ class Seen:
     group: str
     lower: int | None
     upper: int | None
-    upper_seq: int | None
     looked_ms: int
     since_ms: int
 
@@ -212,9 +211,11 @@ class RunState:
     became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did. It has been so since
-    `owned_since_ms`, and `first_due_ms` is when an owner that has run no cycle has to, by the scenario. `unowned` says
-    since when the bucket is without an owner that had one; `owners_known` whether the recording has owners.
-    `deleted_ms` and `sealed_ms` are when the stream was deleted and sealed.
+    `owned_since_ms`. `plans` has when each controller is to run cycles: as its rows say, or a first delay after
+    it came. `has_left` says that the last cycle took the stream out of its bucket, as no writer was active, and
+    nobody has noted since. `unowned` says since when the bucket is without an owner that had one, and `owners_known`
+    whether the recording has owners. `created_ms`, `deleted_ms` and `sealed_ms` are when the stream was created,
+    deleted and sealed.
     """
 
     at_ms: int = 0
@@ -232,9 +233,11 @@ class RunState:
     owner: str | None = None
     last_owner: str | None = None
     owned_since_ms: int = 0
-    first_due_ms: int | None = None
+    plans: dict[str, set[int]] = field(default_factory=dict)
+    has_left: bool = False
     unowned: Fault | None = None
     owners_known: bool = False
+    created_ms: int | None = None
     deleted_ms: int | None = None
     sealed_ms: int | None = None
 
@@ -259,6 +262,11 @@ class RunState:
         if self.owners_known:
             return self.owner
         return None if self.cycle is None else str(self.cycle["controller"])
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the stream has been created."""
+        return self.created_ms is None or self.created_ms <= self.at_ms
 
     def fault_of_writer(self, writer: str) -> Fault | None:
         """What befell a writer and lasts; of several processes that note under its id, if it befell all of them."""
@@ -297,14 +305,17 @@ class RunState:
             self.faults = ActiveFaults()  # nobody does anything for this stream any more
 
     def _ownership(self, row: TableRow) -> None:
-        self.owners_known, self.owner = True, row["controller"]
-        self.last_owner = self.owner or self.last_owner
-        is_unowned = self.owner is None
-        self.owned_since_ms, self.first_due_ms = row["at_ms"], row["first_due_ms"]
-        self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=row["at_ms"]) if is_unowned else None
+        self.owners_known, self.owner, self.owned_since_ms = True, row["controller"], row["at_ms"]
+        self.unowned = None
+        if self.owner is None:
+            self.unowned = Fault(kind=State.UNOWNED, party=row["bucket"], since_ms=row["at_ms"])
+        else:
+            self.last_owner = self.owner
+            is_known = row["first_due_ms"] is not None and not self.has_left
+            self.plans[self.owner] = {row["first_due_ms"]} if is_known else set()
 
     def _mark(self, row: TableRow) -> None:
-        writer = row["writer"]
+        writer, self.has_left = row["writer"], False
         if row["process"]:
             self.processes.setdefault(writer, set()).add(row["process"])
         columns = {name: row[name] for name in ("time", "noted_ms", "received_ms", "outcome")}
@@ -320,7 +331,9 @@ class RunState:
             self.faults.heard(process)
 
     def _cycle(self, row: TableRow) -> None:
-        before, self.cycle, self.first_due_ms = self.cycle, row, None
+        before, self.cycle = self.cycle, row
+        self._plan(row["controller"], row["at_ms"], row.get("due_ms"))
+        self.has_left = row["cause"] == HeldBy.NO_ACTIVE_WRITER and row.get("due_ms") is None
         if before is not None and before["controller"] != row["controller"]:
             self.expected_since_ms = None  # a new leader remembers nothing
         if row["cause"] != HeldBy.EXPECTED:
@@ -346,12 +359,22 @@ class RunState:
     def _watermark(self, row: TableRow) -> None:
         self.bound = row
         self.watermarks.append(row)
+        # A controller that appended and then died has left no row.
+        at_ms, cycle, plans = row["emitted_ms"], self.cycle, self.plans.get(str(row.get("controller")))
+        if plans and min(plans) <= at_ms and cycle is not None and cycle["due_ms"] is not None:
+            self._plan(row["controller"], at_ms, at_ms + cycle["due_ms"] - cycle["at_ms"])
+
+    def _plan(self, controller: str, begun_ms: int, due_ms: int | None) -> None:
+        """A controller began a cycle, and runs the next one then."""
+        pending = {planned_ms for planned_ms in self.plans.get(controller, ()) if planned_ms > begun_ms}
+        self.plans[controller] = pending if due_ms is None else pending | {due_ms}
 
     def _window(self, row: TableRow) -> None:
         before, at_ms = self.seen.get(row["reader"]), row["at_ms"]
         since_ms = before.since_ms if before is not None and before.lower == row["lower"] else at_ms
-        bounds = {name: row[name] for name in ("lower", "upper", "upper_seq")}
-        self.seen[row["reader"]] = Seen(group=row["group"], **bounds, looked_ms=at_ms, since_ms=since_ms)
+        lower, upper = row["lower"], row["upper"]
+        seen = Seen(group=row["group"], lower=lower, upper=upper, looked_ms=at_ms, since_ms=since_ms)
+        self.seen[row["reader"]] = seen
 
 
 _ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks", "windows")
@@ -366,6 +389,9 @@ class RunWalk:
     """
 
     def __init__(self, tables: StreamTables) -> None:
+        rules = recorded_configuration(tables.recording, tables.stream)
+        scenario = tables.recording.scenario_as(StreamScenario)
+        is_known = scenario is not None and not scenario.controllers.period_jitter_ms
         rows: list[tuple[int, int, str, TableRow]] = [
             (row[CLOCKS[table]], order, table, row)
             for order, table in enumerate(_ORDER)
@@ -376,19 +402,18 @@ class RunWalk:
         for row in tables.recording.table("incidents").to_pylist():
             if row["subject"] in ("controller", "store", "network") and row["stream"] != tables.stream:
                 rows.append((row["at_ms"], 0, "incidents", row))
-        rules = recorded_configuration(tables.recording, tables.stream)
         for row in owners_of(tables.recording, tables.stream):
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None:
-                    due_ms = None if rules is None or owner is None else at_ms + rules.delay_ms
+                    due_ms = at_ms + rules.delay_ms if rules is not None and is_known else None
                     change = {"at_ms": at_ms, "controller": owner, "bucket": f"bucket {row['bucket']}"}
                     rows.append((at_ms, 1, "ownership", {**change, "first_due_ms": due_ms}))
         self._rows = sorted(rows, key=lambda entry: entry[:2])
         # A session that expired ends without a row of its own.
         ends = (row.get("until_ms") for _, _, table, row in rows if table == "incidents")
         self._ends = {end_ms for end_ms in ends if end_ms is not None}
-        self._taken = 0
-        self._state = RunState()
+        self._created_ms = min((row["created_ms"] for row in tables.rows("segments")), default=None)
+        self._taken, self._state = 0, RunState(created_ms=self._created_ms)
 
     @property
     def times(self) -> list[int]:
@@ -403,7 +428,7 @@ class RunWalk:
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""
         if at_ms < self._state.at_ms:
-            self._taken, self._state = 0, RunState()
+            self._taken, self._state = 0, RunState(created_ms=self._created_ms)
         while self._taken < len(self._rows) and self._rows[self._taken][0] <= at_ms:
             row_ms, _, table, row = self._rows[self._taken]
             self._state.at_ms = row_ms

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wmlab.core.charts.scene import Value as Bound, longest_known
 from wmlab.core.facts import Value
-from wmlab.streams.answers.cause import Cause, held_ms_by, longest_cause
+from wmlab.streams.answers.cause import Cause, longest_cause
 from wmlab.streams.answers.cause_facts import held_by, states
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.history import without_ends
@@ -67,12 +67,11 @@ def longest_stop(
 
 def stop_between(curves: Curves, curve: Curve, from_ms: int, to_ms: int, value: int) -> Stop | None:
     """That a curve kept a value from one moment to another (clock, ms), with what held it longest in that time."""
-    spans = list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms))
-    longest = longest_cause(spans)
+    longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
     if longest is None:
         return None
-    held_ms = held_ms_by(longest.cause, spans)
-    return Stop(from_ms=from_ms, to_ms=to_ms, value=value, cause=longest.cause, held_ms=held_ms)
+    cause, held_ms = longest
+    return Stop(from_ms=from_ms, to_ms=to_ms, value=value, cause=cause, held_ms=held_ms)
 
 
 def stops_of(curves: Curves, end_ms: int) -> Iterator[tuple[Curve, Stop]]:
@@ -92,7 +91,7 @@ def stops_of(curves: Curves, end_ms: int) -> Iterator[tuple[Curve, Stop]]:
 
 
 def of_stops(curves: Curves, end_ms: int) -> dict[str, Value]:
-    """The longest stop of any curve; where that is not the log's, the one of the log as well."""
+    """The longest stop of any curve."""
     stops = list(stops_of(curves, end_ms))
     if not stops:
         return {}
@@ -100,11 +99,7 @@ def of_stops(curves: Curves, end_ms: int) -> dict[str, Value]:
     for other, stop in stops[1:]:
         if stop.length_ms > longest.length_ms and stop.is_apart_from(longest):
             curve, longest = other, stop
-    facts: dict[str, Value] = {"curve": name_of(curve, curves.tables.stream), **longest.facts}
-    log = dict(stops).get(LOG)
-    if log is not None and log is not longest:
-        facts |= {"log stopped for": log.length_ms, "log held by": log.held_by}
-    return facts
+    return {"curve": name_of(curve, curves.tables.stream), **longest.facts}
 
 
 def name_of(curve: Curve, stream: str) -> str:

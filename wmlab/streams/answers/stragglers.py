@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from wmlab.core.facts import Facts, Value
 from wmlab.core.holders import Holders, Stretch, holders_of, meanings_of
-from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, planned_span
 from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.streams.answers import history as recorded
@@ -52,27 +51,17 @@ def stragglers_of(recording: Recording, stream: str) -> Holders:
 
 
 def _refused(curves: Curves) -> Mapping[str, Value]:
-    """Whose notes were refused, and how many."""
-    refused: dict[str, list[TableRow]] = {}
-    for row in sorted(curves.tables.rows("writer_marks"), key=lambda row: int(row["received_ms"])):
-        if row["outcome"] != "success":
-            refused.setdefault(row["writer"], []).append(row)
-    rows = [refused[name] for name in sorted(refused)]
-    return {
-        "refused": tuple(sorted(refused)),
-        "refused as": tuple(of_writer[-1]["outcome"] for of_writer in rows),
-        "refusals": tuple(len(of_writer) for of_writer in rows),
-    }
+    """Whose notes were refused, and why the last one of each was."""
+    rows = sorted(curves.tables.rows("writer_marks"), key=lambda row: int(row["received_ms"]))
+    refused = dict(sorted({row["writer"]: row["outcome"] for row in rows if row["outcome"] != "success"}.items()))
+    return {"refused": tuple(refused), "refused as": tuple(refused.values())}
 
 
 def _of_script(recording: Recording, curves: Curves) -> Mapping[str, Value]:
-    """What never came, that no cycle ran, and streams that are read together without common times."""
-    planned = planned_span(recording)
-    is_without_cycle = planned is not None and not curves.tables.rows("cycles")
+    """What never came, and streams that are read together without common times."""
     incidents = curves.tables.rows("incidents")
     together = (streams for streams, _ in streams_apart(recording).values() if curves.tables.stream in streams)
     return {
-        "no cycle before": planned[1] if planned is not None and is_without_cycle else None,
         "never came": tuple(row["detail"] for row in incidents if row["outcome"] == NEVER_HAPPENED),
         "streams apart": next(together, None),
     }

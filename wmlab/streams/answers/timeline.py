@@ -33,20 +33,24 @@ _TOGETHER_MS: Final = 5_000
 _NAMED: Final = 4
 """Of the segments in which a group goes on, so many are named."""
 EFFECT_LABELS: Final = vocabulary(
-    ("segments", Kind.NAME, "the segments that are there then, or can be read from then on"),
-    ("epoch", Kind.COUNT, "the number of the epoch"),
-    ("committed at", Kind.MOMENT, "when the transaction was recorded as committed"),
-    ("aborted at", Kind.MOMENT, "when it was recorded as aborted"),
-    ("state", Kind.WORD, "what it was at the end of the run"),
-    ("events", Kind.COUNT, "how many events were written in it"),
-    ("refused as", Kind.WORD, "why notes were refused"),
-    ("bound", Kind.MOMENT, "lower bound of the newest watermark in the log"),
-    ("bound before", Kind.MOMENT, "lower bound of the first watermark of these cycles, of which the bound is the last"),
-    ("no bound since", Kind.MOMENT, "when a watermark was appended that counts no writers"),
-    ("saw", Kind.MOMENT, "lower bound that the reader saw"),
-    ("reads on in", Kind.NAME, "where the group goes on: segments, each at an offset in bytes"),
+    ("segments", Kind.NAME, ""),
+    ("epoch", Kind.COUNT, ""),
+    ("committed at", Kind.MOMENT, ""),
+    ("aborted at", Kind.MOMENT, ""),
+    ("state", Kind.WORD, ""),
+    ("events", Kind.COUNT, ""),
+    ("refused as", Kind.WORD, ""),
+    ("bound", Kind.MOMENT, ""),
+    ("bound before", Kind.MOMENT, ""),
+    ("no bound since", Kind.MOMENT, ""),
+    ("saw", Kind.MOMENT, ""),
+    ("reads on in", Kind.NAME, ""),
 )
-"""The labels of the effects of moments."""
+"""The labels of the effects of moments; a moment has them in its sentence only, so none has a meaning of its own.
+
+Of a group `segments` are those that can be read from then on, `bound before` is the lower bound of the first watermark
+of some cycles, of which `bound` is the last, and `no bound since` is when a watermark that counts no writers came.
+"""
 EFFECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "created": ("with {segments}",),
     "changed": ("epoch {epoch}: {segments}",),

@@ -46,8 +46,7 @@ def replay_head(runs: Sequence[RunFigures]) -> Head:
 
 def sweep_head(by: str, runs: Sequence[RunFigures]) -> Head:
     """How the mean lag of the median run changes with a field; `runs` ascend by its value."""
-    words = {value: value_words(by, value) for value, _, _ in runs}
-    named, late = list(words.values()), {value for value, _, share in runs if share}
+    named = [value_words(by, value) for value in (runs[0][0], runs[-1][0])]
     lag_ms, _ = medians(runs)
     values: dict[str, Value] = {
         "field": field_words(by),
@@ -55,7 +54,6 @@ def sweep_head(by: str, runs: Sequence[RunFigures]) -> Head:
         "last value": named[-1],
         "lag of the first": round(lag_ms[0]),
         "lag of the last": round(lag_ms[-1]),
-        "without late events": tuple(word for value, word in words.items() if value not in late),
     }
     return head_of("sweep", values)
 

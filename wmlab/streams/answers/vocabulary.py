@@ -58,6 +58,7 @@ class CauseKind(StrEnum):
     """What holds a bound. Those of the log first, in the order of precedence."""
 
     DELETED = "deleted"
+    NOT_THERE = "not there"
     NO_MARK = "no mark"
     NO_WRITER_LEFT = "no writer left"
     FIRST_CYCLE = "first cycle"
@@ -80,6 +81,7 @@ class CauseKind(StrEnum):
 
 MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.DELETED: "the stream was deleted",
+    CauseKind.NOT_THERE: "the stream had not been created yet",
     CauseKind.NO_MARK: "no writer was on record, and no time had been accepted yet",
     CauseKind.NO_WRITER_LEFT: "no writer was on record any more",
     CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
@@ -87,31 +89,30 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.LAGGING: "the last cycle waited for this writer, which had noted nothing above the watermark",
     CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the watermark since",
     CauseKind.PERIOD: "every writer on record had noted a time above the watermark, and the next cycle was not due yet",
-    CauseKind.STORE: "the last cycle, or a poll, could not use a store or the marks segment",
+    CauseKind.STORE: "the last cycle could not use a store or the marks segment",
     CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
     CauseKind.CYCLE_FAILED: "the last cycle ended for another reason, which its row has",
-    CauseKind.NEWEST: "the newest watermark was reached, so the curve was held by what held the log",
-    CauseKind.NOT_STARTED: "the group had published no position, or the reader had not polled",
-    CauseKind.READER: "this reader had to read up to the next cut, and was down, gone, paused or cut off",
-    CauseKind.ASSIGNMENT: "by the published position, nobody read a segment up to the next cut",
-    CauseKind.UNREAD: "the readers had not read up to the next cut",
-    CauseKind.PUBLICATION: "the readers had read up to the next cut, and the published position had not passed it",
-    CauseKind.NEXT_LOOK: "the reader had not polled since the bound at the position had changed",
-    CauseKind.OTHER_POSITION: "the reader had polled since then, and saw another watermark",
 }
-"""What each cause means; "the next cut" is that of the oldest watermark that the position has not passed.
+"""What each cause of the log means, as the table of a whole run says it.
+
+"The next cut" is that of the oldest watermark that the position has not passed.
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
 It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
-writers or not. The next cycle is due as the last row of a cycle says; if the owner of the bucket came after that, the
-delay of a first cycle after it came. After a watermark that is appended no earlier, and so is that of a cycle which
-left no row, it is due a period of that row after it. The causes of the log, in this order:
+writers or not. The next cycle is that of the bucket's owner, since it came: due as its rows say and not begun yet, or
+the delay of a first cycle after it came; a controller that has lost the bucket may run others meanwhile. After a
+watermark that is appended no earlier, and so is that of a cycle which left no row, it is due a period of the last row
+after it. Nothing is known of it while nobody owns the bucket, while another controller without a session has a cycle of
+its own due, where a first cycle has a jitter, and once the stream has left its bucket (its last cycle found no active
+writer, and its row says no next one) until a new owner comes after a writer noted again. The causes of the log, in this
+order:
 
     deleted         an incident `delete` of the stream by then
+    not there       no time accepted by then, and before the creation of its first segment
     no mark         no writer on record, and no time accepted by then
     no writer left  no writer on record
     first cycle     no cycle by then
-    controller      the next cycle is overdue: `next cycle` is before the moment
+    controller      the next cycle was due before the moment; while nobody owns the bucket, that of its last owner
     lagging         the last cycle has writers in `lagging` that are still behind
     period          the last cycle has writers in `lagging`, and none of them is behind any more
     slowest         the last cycle emitted (or counted no active writer), and some writer is behind
@@ -129,14 +130,16 @@ that since the last cycle, and since it came. For another owner there is no hold
 
 `delayed by` are the holders by the causes controller and store, at any moment after the watermark that gives the curve
 its value (where it has none: from the begin on) and before the one after it in the log; where that is not made yet,
-without those that hold the log at the moment.
+without those that hold the log at the moment. So is a bucket that was without an owner in that time, after a cycle and
+with a writer on record, if the owner that came runs its first cycle later than the last one planned.
 
 The bound at the position of a group that has a map of times is `lower` of its last applied row in `group_updates`. Of a
 group: newest (the position has passed the cut of the last watermark by then; of a map of times whose newest watermark
 has a bound: the least entry is that, published or not); deleted (as of the log); not started (no position published);
 reader (an owner of a segment before the next cut is down, gone, paused or cut off from the segment store; or the group
 has a map of times that lacks the newest watermark: its readers with no entry or the smallest one); assignment (a
-segment before the next cut has no owner); unread (some segment before the next cut is not read up to it); publication
+segment before the next cut has no owner: a reader had published in it and released it, and nobody has read it since);
+unread (some segment before the next cut is not read up to it); publication
 (else).
 
 Of a reader: what holds its group, which may be newest, if it saw the bound at the position and is neither down nor
@@ -156,19 +159,17 @@ LABELS: Final = vocabulary(
         Kind.MOMENT,
         "lower bound of the last watermark whose cut the position has passed, or the least of a map",
     ),
-    ("position since", Kind.MOMENT, "when the bound at the position began to have that value"),
     ("saw", Kind.MOMENT, "lower bound that a reader saw at its last poll; of a group one for each reader"),
     ("saw first at", Kind.MOMENT, "first of the polls in a row at which the reader saw that lower bound"),
     ("polled at", Kind.MOMENT, "last poll of a reader; of a group one for each reader"),
     ("seen by", Kind.NAME, "the readers of the group that have polled by then, by name"),
     ("newest watermark", Kind.MOMENT, "lower bound of the newest watermark of the log, beside another curve"),
     ("upper bound", Kind.MOMENT, "largest counted time of the newest watermark; of a group of the one ahead of it"),
-    ("noted by", Kind.NAME, "the counted writers that had noted the upper bound, by name"),
     ("group", Kind.NAME, "the reader group"),
     ("reader", Kind.NAME, "the reader"),
     ("reader state", Kind.WORD, "what has befallen the reader, or each of the group that has polled, and lasts"),
     ("reader since", Kind.MOMENT, "since when"),
-    ("starts at", Kind.MOMENT, "when a reader that has not polled joins, or its group begins, by the script"),
+    ("starts at", Kind.MOMENT, "when what is not there yet begins, by the script: the stream, a group or a reader"),
     # Who holds the curve.
     ("cause", Kind.WORD, "the kind of what holds the curve"),
     (
@@ -195,13 +196,10 @@ LABELS: Final = vocabulary(
     ("waited for since", Kind.MOMENT, "from when the timeout of each writer counts, as the row of the last cycle says"),
     ("given up at", Kind.MOMENT, "when that timeout ends: a cycle from then on drops the writer, if it notes no more"),
     ("expected until", Kind.MOMENT, "from when on a cycle no longer waits for expected writers"),
-    ("also behind", Kind.NAME, "writers on record that are behind, where the cause is the controller or a store"),
     ("refused", Kind.NAME, "writers whose newest note was refused; of a run those with a refused note; by name"),
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
-    ("has written", Kind.NAME, "writers with an event or a note, while no time has been accepted, by name"),
     # The cycles.
-    ("next cycle", Kind.MOMENT, "when the next cycle is due, while a writer is on record and the stream is there"),
-    ("then at least", Kind.MOMENT, "smallest last accepted time, where the cause is the period and a cycle can run"),
+    ("next cycle", Kind.MOMENT, "when the bucket's owner runs its next cycle, while a writer is on record"),
     ("reason", Kind.WORD, "why the last cycle made no watermark, as its row says, where it failed"),
     (
         "bucket owner",
@@ -220,7 +218,6 @@ LABELS: Final = vocabulary(
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
     ("deleted at", Kind.MOMENT, "when the stream was deleted"),
-    ("run ends", Kind.MOMENT, "planned end of the run, if the next cycle is due or a timeout ends after it"),
     # What a group has to read.
     (
         "segment",
@@ -242,8 +239,6 @@ LABELS: Final = vocabulary(
     ("log holder", Kind.NAME, "who holds the watermark in the log, beside another curve"),
     # Imported logs.
     ("silent writer", Kind.NAME, "replayed writer with the smallest newest event, if it is silent and is no holder"),
-    ("newest event", Kind.MOMENT, "largest time of its events by then"),
-    ("sent at", Kind.MOMENT, "when its last event was appended"),
     # Over a run.
     ("curve", Kind.NAME, "the curve with the longest stop"),
     ("longest stop", Kind.LENGTH, "longest time in which that curve kept one known value"),
@@ -252,14 +247,6 @@ LABELS: Final = vocabulary(
     ("at", Kind.MOMENT, "the value that the curve kept"),
     ("held by", Kind.NAME, "who held the curve for longest in that stop, or what, where no party did"),
     ("held for", Kind.LENGTH, "for how long of that stop the same parties held it by the same cause"),
-    (
-        "log stopped for",
-        Kind.LENGTH,
-        "longest time in which the log kept one watermark, if another curve is named first",
-    ),
-    ("log held by", Kind.NAME, "who, or what, held the log for longest in that stop"),
-    ("refusals", Kind.COUNT, "how often a note of each of the refused writers was refused, tried again or not"),
-    ("no cycle before", Kind.MOMENT, "planned end of a run in which no cycle ran"),
     ("never came", Kind.NAME, "acts of the script that waited for a moment that never came"),
     ("streams apart", Kind.NAME, "streams that one group reads together although their times do not overlap"),
 )
@@ -271,8 +258,8 @@ nothing has befallen anybody of it. A label with several values has them in the 
 `segment` or `refused`; one that is unknown is absent among them, and a label without any value is not there.
 
 Each answer at a moment has `moment`. One about the log has, as far as there are values: watermark to set by, cause,
-holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, run ends, and the silent writer.
-One about a group has group, at position, position since, newest watermark, set by (of the watermark at the position),
+holder to next cycle and what follows it, delayed by and until, sealed at, deleted at, and the silent writer.
+One about a group has group, at position, newest watermark, set by (of the watermark at the position),
 delayed by, cause, the holder and his state, the segments, seen by with saw, polled at, reader state and reader since,
 and log holder; for the cause newest all labels about the log in their place. One about a reader has reader, group, saw,
 saw first at, polled at, at position, newest watermark, set by (of the newest watermark with the value that it saw),
@@ -284,14 +271,17 @@ that was deleted has deleted at, too.
 Templates = tuple[str, ...]
 """Of these the first is said whose labels are all there, and of which at most one has several values."""
 WAS_DELETED: Final = "The stream was deleted at {deleted at}."
+_WAS_SEALED: Final = "The stream was sealed at {sealed at}."
+_HAS_NOT_POLLED: Final = "Reader {reader} has not polled yet."
 OF_LOG: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.DELETED: (WAS_DELETED,),
+    CauseKind.NOT_THERE: ("The stream is not there before {starts at}.",),
     CauseKind.NO_MARK: ("No noted time has been accepted yet.",),
     CauseKind.NO_WRITER_LEFT: ("No writer is on record any more.",),
     CauseKind.FIRST_CYCLE: ("A time is noted, and no cycle has run yet.",),
     CauseKind.CONTROLLER: (
-        "The cycle due at {next cycle} has not run: {holder} has been {holder state} since {holder since}.",
-        "The cycle due at {next cycle} has not run.",
+        "A cycle is overdue: {holder} has been {holder state} since {holder since}.",
+        "A cycle is overdue.",
     ),
     CauseKind.LAGGING: (
         "The watermark waits for {holder}, {holder state} since {holder since}.",
@@ -311,7 +301,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
 }
 """The headline about the watermark in the log, by its cause."""
 OF_LOG_NEXT: Final[Templates] = (
-    "The stream was sealed at {sealed at}.",
+    _WAS_SEALED,
     "Writer {silent writer} sends nothing, but goes on noting times.",
     "The newest note of {refused} was refused.",
     "Cycles were kept from running or storing until {delayed until} by {delayed by}.",
@@ -328,7 +318,7 @@ OF_GROUP: Final[Mapping[CauseKind, Templates]] = {
         "The bound at the position of {group} waits for {holder}.",
         "The bound at the position of {group} waits for a reader.",
     ),
-    CauseKind.ASSIGNMENT: ("The published position of {group} has no reader for segment {segment}.",),
+    CauseKind.ASSIGNMENT: ("No reader of {group} has taken segment {segment} since its release.",),
     CauseKind.UNREAD: ("Group {group} has not read up to the next cut.",),
     CauseKind.PUBLICATION: (
         "Group {group} has read up to the next cut, and its published position has not passed it.",
@@ -343,7 +333,7 @@ OF_GROUP_NEXT: Final[Templates] = (
 OF_READER: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.DELETED: (WAS_DELETED,),
     CauseKind.NEWEST: ("Reader {reader} saw the newest watermark at its last poll.",),
-    CauseKind.NOT_STARTED: ("Reader {reader} has not polled yet.",),
+    CauseKind.NOT_STARTED: (_HAS_NOT_POLLED,),
     CauseKind.READER: ("Reader {reader} has been {reader state} since {reader since}.",),
     CauseKind.STORE: ("The {holder} has been {holder state} since {holder since}.",),
     CauseKind.NEXT_LOOK: ("Reader {reader} has not polled since the bound at the position of {group} changed.",),
@@ -366,12 +356,12 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
     "reader": (
         "Reader {reader} saw the upper bound {upper bound} at {polled at}.",
         "Reader {reader} saw no upper bound at {polled at}.",
-        "Reader {reader} has not polled yet.",
+        _HAS_NOT_POLLED,
     ),
 }
 """The headline about an upper bound of the log, a group or a reader; it has no second sentence.
 
-Its labels are upper bound, noted by, group, reader, polled at, reader state, reader since, newest watermark.
+Its labels are upper bound, group, reader, polled at, reader state, reader since, newest watermark.
 """
 OF_RUN: Final[Templates] = (
     "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
@@ -381,12 +371,10 @@ OF_RUN: Final[Templates] = (
 """The headline of a whole run."""
 OF_RUN_NEXT: Final[Templates] = (
     "One group reads {streams apart} together, although their event times do not overlap.",
-    "No cycle ran before the run ended at {no cycle before}.",
     "The script waited for a moment that never came: {never came}.",
     WAS_DELETED,
-    "The stream was sealed at {sealed at}.",
+    _WAS_SEALED,
     "Notes of {refused} were refused.",
-    "The watermark in the log stood still for {log stopped for}, held by {log held by}.",
 )
 """The second sentence of a whole run; there may be none."""
 NAME_OF_CURVE: Final[Mapping[str, str]] = {
@@ -407,6 +395,7 @@ OF_ITSELF: Final = (CauseKind.NEXT_LOOK, CauseKind.OTHER_POSITION, CauseKind.NOT
 """The causes of what a reader saw that are the reader itself: `held by` and `position holder` say it, `holder` not."""
 WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.DELETED: "the deletion",
+    CauseKind.NOT_THERE: "no stream yet",
     CauseKind.NO_MARK: "no noted time",
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
@@ -417,7 +406,8 @@ WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.CYCLE_FAILED: "failed cycles",
     CauseKind.NOT_STARTED: "no position yet",
     CauseKind.READER: "no reader",
-    CauseKind.ASSIGNMENT: "segments without an owner",
+    CauseKind.UNREAD: "unread segments",
+    CauseKind.PUBLICATION: "no publication",
 }
 """What `held by` and `log holder` say where no party holds the curve.
 

@@ -1,4 +1,4 @@
-"""What writers wrote: when each began, and which silent writer goes on noting.
+"""What writers wrote: which silent writer goes on noting.
 
 A writer that replays a log goes on noting the clock while its log has no events, as it knows of none that is open. Then
 it does not hold the lower bound, although by its events it is furthest behind: that is what `wm.spark.stragglers` tells
@@ -7,14 +7,12 @@ of the log.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush
-from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,28 +22,15 @@ from wmlab.streams.answers.run_state import RunState
 from wmlab.streams.scenario.checks import clients_of
 from wmlab.streams.scenario.scenario import StreamScenario
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SilentWriter:
-    """A writer of a log that has sent nothing for longer than ever before: the time of its newest event, and when that
-    was appended (clock, ms).
-    """
-
-    writer: str
-    newest: int
-    sent_ms: int
+_COLUMNS: Final = ("writer", "append_ms", "event_time")
 
 
-class _FurthestBehind(NamedTuple):
-    """From `at_ms` on, of the imported writers, that with the least newest event time, when it last sent something, and
-    its longest pause by then (ms).
-    """
+class _Sent(NamedTuple):
+    """What a writer had sent by each append: when that was (clock, ms), its newest event time, its longest pause."""
 
-    at_ms: int
-    newest: int
-    writer: str
-    sent_ms: int
-    longest_pause_ms: int
+    at_ms: npt.NDArray[np.int64]
+    newest: npt.NDArray[np.int64]
+    longest_pause_ms: npt.NDArray[np.int64]
 
 
 class Written:
@@ -55,28 +40,21 @@ class Written:
         self._recording = recording
         self._stream = stream
 
-    @cached_property
-    def firsts(self) -> Mapping[str, int]:
-        """When each writer's first event was appended (clock, ms)."""
-        chunks = recorded.events_of(self._recording, self._stream, "writer", "append_ms")
-        firsts = (chunk.group_by("writer").aggregate([("append_ms", "min")]).to_pylist() for chunk in chunks)
-        latest_first = sorted(chain.from_iterable(firsts), key=lambda row: -int(row["append_ms_min"]))
-        return {row["writer"]: row["append_ms_min"] for row in latest_first}
-
-    def silent_at(self, state: RunState) -> SilentWriter | None:
+    def silent_at(self, state: RunState) -> str | None:
         """The imported writer with the least newest event time of all, if it is silent and the bound is beyond that.
 
         Silent is who has sent nothing for longer than ever before, and has noted times beyond its newest event.
         """
-        index = bisect_right(self._furthest_behind, state.at_ms, key=lambda entry: entry.at_ms) - 1
-        if index < 0 or state.lower is None:
+        counts = {name: int(sent.at_ms.searchsorted(state.at_ms, side="right")) for name, sent in self._sent.items()}
+        newest = {name: int(self._sent[name].newest[count - 1]) for name, count in counts.items() if count}
+        if not newest or state.lower is None:
             return None
-        _, newest, writer_id, sent_ms, longest_pause_ms = self._furthest_behind[index]
-        noted = state.on_record.get(writer_id)
-        if newest >= state.lower or noted is None or noted.time <= newest:
+        name = min(newest, key=lambda writer: (newest[writer], writer))
+        noted = state.on_record.get(name)
+        if newest[name] >= state.lower or noted is None or noted.time <= newest[name]:
             return None
-        is_silent = state.at_ms - sent_ms > longest_pause_ms
-        return SilentWriter(writer=writer_id, newest=newest, sent_ms=sent_ms) if is_silent else None
+        sent, last = self._sent[name], counts[name] - 1
+        return name if state.at_ms - sent.at_ms[last] > sent.longest_pause_ms[last] else None
 
     @cached_property
     def _ids(self) -> Mapping[str, str]:
@@ -92,28 +70,18 @@ class Written:
         }
 
     @cached_property
-    def _furthest_behind(self) -> list[_FurthestBehind]:
-        """Which imported writer is furthest behind by its events, from each moment on at which that changes."""
-        ids = self._ids
-        newest: dict[tuple[int, str], int] = {}
-        columns = ("writer", "append_ms", "event_time")
-        for chunk in recorded.events_of(self._recording, self._stream, *columns) if ids else ():
-            events = chunk.filter(pc.is_in(chunk["writer"], pa.array(ids, pa.string())))
-            for row in events.group_by(["writer", "append_ms"]).aggregate([("event_time", "max")]).to_pylist():
-                append, time = (row["append_ms"], ids[row["writer"]]), row["event_time_max"]
-                newest[append] = max(time, newest.get(append, time))
-        latest: dict[str, _FurthestBehind] = {}
-        heap: list[tuple[int, str]] = []
-        changes: list[_FurthestBehind] = []
-        for (at_ms, writer), time in sorted(newest.items()):
-            before = latest.get(writer, _FurthestBehind(at_ms, time, writer, at_ms, 0))
-            pause_ms = max(before.longest_pause_ms, at_ms - before.sent_ms)
-            latest[writer] = _FurthestBehind(at_ms, max(before.newest, time), writer, at_ms, pause_ms)
-            heappush(heap, (latest[writer].newest, writer))
-            # An entry of the heap is out of date once its writer has a newer event.
-            while heap[0][0] < latest[heap[0][1]].newest:
-                heappop(heap)
-            least = latest[heap[0][1]]
-            if not changes or changes[-1][1:] != least[1:]:
-                changes.append(least._replace(at_ms=at_ms))
-        return changes
+    def _sent(self) -> Mapping[str, _Sent]:
+        """What each imported writer sent, by the id of its marks."""
+        found: dict[str, _Sent] = {}
+        if not self._ids:
+            return found
+        chunks = recorded.events_of(self._recording, self._stream, *_COLUMNS)
+        imported = pa.array(self._ids, pa.string())
+        events = pa.concat_tables(chunk.filter(pc.is_in(chunk["writer"], imported)) for chunk in chunks)
+        events = events.sort_by("append_ms")
+        for writer, note_id in self._ids.items():
+            of_writer = events.filter(pc.equal(events["writer"], writer))
+            at_ms, time = (of_writer[name].to_numpy() for name in _COLUMNS[1:])
+            pauses_ms = np.diff(at_ms, prepend=at_ms[:1])
+            found[note_id] = _Sent(at_ms, np.maximum.accumulate(time), np.maximum.accumulate(pauses_ms))
+        return found

@@ -207,7 +207,7 @@ def _incident(entry: Any) -> Incident:
 def _held_by(curves: Curves, curve: Curve, from_ms: int, to_ms: int) -> tuple[str, ...]:
     """What held a curve for longest from one moment to another (clock, ms)."""
     longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
-    return () if longest is None else held_by(longest.cause)
+    return () if longest is None else held_by(longest[0])
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:

@@ -339,7 +339,7 @@ def _words(drawn: _Drawn, lanes: Sequence[_Lane]) -> Blocks:
     boxes = []
     for lane, party in enumerate(lanes):
         text = party.words(drawn.words)
-        label = _with_short_name(text, party.name)
+        label = text if isinstance(party, WatermarkState) else _with_short_name(text, party.name)
         boxes.append(Box(drawn.axis.low, drawn.axis.high, lane - 0.5, lane, label, text))
     return _unseen(boxes)
 

@@ -8,17 +8,23 @@ Source: PDP-33, Watermark Computation and Periodic Watermark Workflow; upstream 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from wmlab.core.invariants import TableRow, TableRows
+from wmlab.core.invariants import Finding, Invariant, TableRow, TableRows, invariant
 from wmlab.streams.tables import marks_read_ms
 
-DROPPED: Final = "its writer had been dropped"
-NOT_NOTED: Final = "its writer had noted no time yet"
+DROPPED: Final = "of a dropped writer"
+NOT_NOTED: Final = "of a writer that had noted no time"
 SEGMENT_END: Final = 2**63 - 1
 """Stands for the end of a segment: beyond every offset."""
+Rule = Callable[..., Iterable[Finding]]
+
+
+def titled(statement: str, no_data: str, *, exempt: str = "exception") -> Callable[[Rule], Invariant]:
+    """Makes the rule that it stands above an invariant, whose statement is short enough to be its title."""
+    return invariant(statement, no_data, title=statement, exempt=exempt)
 
 
 def ordered_log(watermarks: TableRows) -> list[TableRow]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Final
 
-from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, name_text, time_text
+from wmlab.streams.checks.facts import titled
 from wmlab.streams.checks.readers import LOST
 from wmlab.streams.model.cycle import HeldBy
 
@@ -18,11 +19,7 @@ _RIGHTLY: Final = frozenset({HeldBy.EMITTED.value, HeldBy.CONFLICT.value, HeldBy
 the noted positions make no cut, or the cause is not known."""
 
 
-@invariant(
-    "at rest the lower bound is that of all writers, or a writer behind it is named",
-    "no cycle ran",
-    title="the bound comes as far as it can",
-)
+@titled("the bound comes as far as it can", "no cycle ran")
 def comes_to_rest(cycles: TableRows, watermarks: TableRows, accepted_marks: TableRows) -> Iterator[Finding]:
     """I14: the last cycle emits, finds no writer beyond the last bound, or waits for writers that are not beyond it.
 

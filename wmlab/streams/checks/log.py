@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
-from wmlab.streams.checks.facts import SEGMENT_END, NotedTimes
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, name_text, time_text
+from wmlab.streams.checks.facts import SEGMENT_END, NotedTimes, titled
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import Segment, gaps, segment_name
@@ -25,16 +25,14 @@ EMPTY: Final = "the log has no watermarks"
 _TOO_SHORT: Final = "the log has fewer than two watermarks"
 
 
-@invariant("the lower bound strictly increases along the log", _TOO_SHORT, title="the lower bound rises")
+@titled("the lower bound rises", _TOO_SHORT)
 def lower_increases(counting_log: TableRows) -> Iterator[Finding]:
     """I1: one finding per pair of neighbouring entries."""
     for before, row in pairwise(counting_log):
         yield _of_pair(before, row, "lower", ok=row["lower"] > before["lower"])
 
 
-@invariant(
-    "the upper bound never decreases along the log (single leader)", _TOO_SHORT, title="the upper bound never falls"
-)
+@titled("the upper bound never falls", _TOO_SHORT)
 def upper_never_decreases(ordered_log: TableRows, cycles: TableRows) -> Iterator[Finding]:
     """I2: one finding per pair of neighbouring entries.
 
@@ -49,11 +47,7 @@ def upper_never_decreases(ordered_log: TableRows, cycles: TableRows) -> Iterator
         yield _of_pair(before, row, "upper", ok=row["upper"] >= before["upper"])
 
 
-@invariant(
-    "the lower bound is at or below the upper bound",
-    "there are no watermarks and no windows with two bounds",
-    title="lower at or below upper",
-)
+@titled("lower at or below upper", "there are no watermarks and no windows with two bounds")
 def bounds_in_order(watermarks: TableRows, windows: TableRows) -> Iterator[Finding]:
     """I7: one finding per watermark, and per window that has both bounds."""
     for row in watermarks:
@@ -76,7 +70,7 @@ def _in_order(row: TableRow, whose: str, at_ms: int, proof: Evidence) -> Finding
     return Finding(False, at_ms, what, [proof])
 
 
-@invariant("every revision of the log has one winner", EMPTY, title="one winner for each revision")
+@titled("one winner for each revision", EMPTY)
 def one_winner(ordered_log: TableRows) -> Iterator[Finding]:
     """I8: every index of the log, too, has one entry; one finding per entry."""
     yield from (Finding(True) for _ in ordered_log[:1])
@@ -123,7 +117,7 @@ def _rivals(watermarks: TableRows, cycles: TableRows) -> tuple[str, str] | None:
 Offsets = Mapping[int, int | None]
 
 
-@invariant("the cut never moves back at any key", _TOO_SHORT, title="no cut moves back")
+@titled("no cut moves back", _TOO_SHORT)
 def cut_never_moves_back(ordered_log: TableRows, lineage: Lineage) -> Iterator[Finding]:
     """I3: one finding per pair of neighbouring entries.
 
@@ -147,7 +141,7 @@ def cut_never_moves_back(ordered_log: TableRows, lineage: Lineage) -> Iterator[F
         yield Finding(False, row["emitted_ms"], f"the cut of watermark {row['seq']} moves back, {move}", proof)
 
 
-@invariant("the cut is at or beyond every counted writer at every key", EMPTY, title="no cut behind a counted writer")
+@titled("no cut behind a counted writer", EMPTY)
 def cut_beyond_writers(
     counting_log: TableRows, marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage
 ) -> Iterator[Finding]:
@@ -190,7 +184,7 @@ def _beyond_writers(row: TableRow, marks_by_writer: Mapping[str, NotedTimes], li
     return Finding(True, judged=judged)
 
 
-@invariant("the cut covers the key space once and can be passed by a reader", EMPTY, title="every cut is complete")
+@titled("every cut is complete", EMPTY)
 def cut_complete(ordered_log: TableRows, lineage: Lineage) -> Iterator[Finding]:
     """I5: one finding per entry; a reader cannot pass a cut of which a segment waits for one that it has not passed.
 

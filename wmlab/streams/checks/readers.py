@@ -27,21 +27,18 @@ from itertools import accumulate, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Final
 
-from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, span_text, time_text
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, name_text, span_text, time_text
 from wmlab.streams.checks.events import CoveredEvents
-from wmlab.streams.checks.facts import DROPPED, NotedTimes, WriterView
-from wmlab.streams.checks.lateness import EXEMPTIONS, describe, proof_of
+from wmlab.streams.checks.facts import DROPPED, NotedTimes, WriterView, titled
+from wmlab.streams.checks.lateness import describe, proof_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
+_NOT_SHOWN: Final = "nothing was read after a window had shown a lower bound"
 
-@invariant(
-    "no event of a well-behaved writer is read behind a lower bound that was shown",
-    "nothing was read after a window had shown a lower bound",
-    title="no event below what a reader was shown",
-    exempt="late event",
-)
+
+@titled("no event below what a reader was shown", _NOT_SHOWN, exempt="late event")
 def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding]:
     """I6: one finding that stands for all events read, and one per late event: bad, or good with its evidence.
 
@@ -51,12 +48,7 @@ def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[
     yield from _late(delivered_events, late_deliveries)
 
 
-@invariant(
-    "no event of a well-behaved writer is read at a lower bound that was shown, or behind it",
-    "nothing was read after a window had shown a lower bound",
-    title="no event at what a reader was shown, or below",
-    exempt="late event",
-)
+@titled("no event at what a reader was shown, or below", _NOT_SHOWN, exempt="late event")
 def nothing_at_bound(
     delivered_events: int, late_deliveries: TableRows, deliveries_at_bound: TableRows
 ) -> Iterator[Finding]:
@@ -73,20 +65,15 @@ def _late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding
     if delivered_events:
         yield Finding(True, judged=delivered_events)
     for event in late_deliveries:
-        what, because = describe(event), event["because"]
-        if because is not None:
-            what += f"; {because}"
+        exemption = event["because"]
+        is_good = exemption is not None
         # The event is judged already, by the finding that stands for all of them.
-        exemption = None if because is None else EXEMPTIONS[because]
-        finding = Finding(because is not None, event["read_ms"], what, proof_of(event), judged=0, exemption=exemption)
+        what, proof = describe(event), proof_of(event)
+        finding = Finding(is_good, event["read_ms"], what, proof, judged=0, exemption=exemption)
         yield from repeat(finding, event["count"])
 
 
-@invariant(
-    "the windows of a reader only move forward",
-    "no reader looked at its window twice",
-    title="windows only move forward",
-)
+@titled("windows only move forward", "no reader looked at its window twice")
 def windows_monotone(windows: TableRows, ordered_log: TableRows, incidents: TableRows) -> Iterator[Finding]:
     """I9: the known lower bounds of a reader's windows never go back, and known upper bounds neither.
 
@@ -155,10 +142,9 @@ LOST: Final = {cause.value for cause in (HeldBy.UNKNOWN_SEGMENT, HeldBy.NO_POSIT
 _CYCLE: Final = ("stream", "controller", "at_ms", "previous_lower", "participating", "lagging", "outcome", "reason")
 
 
-@invariant(
-    "the lower bound rises within one timeout of a cycle that found a writer beyond it",
+@titled(
+    "a watermark within one timeout",
     "no cycle with a recorded timeout found a writer beyond the lower bound",
-    title="a watermark within one timeout",
     exempt="overdue cycle",
 )
 def lower_rises(cycles: TableRows, ownership: TableRows) -> Iterator[Finding]:
@@ -229,11 +215,7 @@ def _judged(generation: Iterable[TableRow]) -> list[TableRow]:
     return [row for row in generation if row["participating"] and None not in (row["timeout_ms"], row["cause"])]
 
 
-@invariant(
-    "the upper bound is at or above every time noted before an event that the cut covers",
-    "nothing was noted before an event that a cut covers",
-    title="the upper bound covers noted times",
-)
+@titled("the upper bound covers noted times", "nothing was noted before an event that a cut covers")
 def upper_covers_noted(
     counting_log: TableRows,
     accepted_marks: TableRows,
@@ -266,7 +248,7 @@ def upper_covers_noted(
             f"{time_text(covered_ms)} that its cut covers"
         )
         if marks_by_writer[noted["writer"]].excuse(row) == DROPPED:
-            what += f"; {DROPPED}"
+            what += "; its writer had been dropped"
         proof = [
             Evidence.of("watermarks", row, "stream", "seq", "upper", "emitted_ms"),
             Evidence.of("writer_marks", noted, "stream", "writer", "time", "received_ms"),
@@ -284,9 +266,7 @@ def _until_ms(row: TableRow, segment: int, offset: int | None, covered_events: C
     return (covered_ms if later else min(covered_ms, marks_read_ms(row))), covered_ms
 
 
-@invariant(
-    "the lower bound is at or below the latest time of every writer on record", EMPTY, title="no writer is passed over"
-)
+@titled("no writer is passed over", EMPTY)
 def lower_below_latest(views_by_writer: Mapping[str, Sequence[WriterView]]) -> Iterator[Finding]:
     """I12: one finding per watermark and writer that was on record when it was appended.
 
