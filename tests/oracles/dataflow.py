@@ -5,8 +5,10 @@ it; an input that sent an idle message does not count until it sends something e
 what came out set the watermark, and are followed to the partitions of the source behind them. When no input counts, by
 `design` nothing more comes out; by other rules the highest watermark of all does, as in Hazelcast and Flink; then the
 idle ones are followed. Vertices between are those that forward what comes: merges, maps, filters and windows; so are
-sinks. A join sends of a key the lower one of what came and of its limit, which the other side raises; so one side holds
-it or the other, or both.
+sinks. A window that sends bounds only needs the next bound. A join sends of a key the lower one of what came and of its
+limit, which the other side raises; so one side holds it or the other, or both. By its buffer it sends the lower one of
+what came and of the times of that side that it keeps; a row goes when the limit is above its time, which the other side
+raises, too.
 
 Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages; "Stream-to-
 stream join", Implementation of multiple watermarks.
@@ -116,7 +118,7 @@ class Level:
 
 
 class Joined:
-    """A join of two inputs with one key each, 0 on the left and 1 on the right: what came of each, and what is let out.
+    """A join of two inputs with one key each, 0 on the left and 1 on the right: what came of each, and what it keeps.
 
     `bounds` are how far the time of the right side may be below and above that of the left one.
     """
@@ -125,20 +127,18 @@ class Joined:
         self._bounds = bounds
         self.received = [LOWEST, LOWEST]
         self.limits = [LOWEST, LOWEST]
-        self.sent = [LOWEST, LOWEST]
-        self.since_ms: list[int | None] = [None, None]
+        self.kept: list[list[int]] = [[], []]
 
-    def take(self, edge: int, watermark: int, at_ms: int) -> None:
+    def take(self, edge: int, watermark: int) -> None:
         """A watermark of the key of a side comes on its edge."""
         self.received[edge] = watermark
         self.limits[1 - edge] = max(self.limits[1 - edge], watermark - self._bounds[edge])
-        for key in (0, 1):
-            if self.due(key) > self.sent[key]:
-                self.sent[key], self.since_ms[key] = self.due(key), at_ms
+        self.kept = [[time for time in self.kept[key] if time >= self.limits[key]] for key in (0, 1)]
 
-    def due(self, key: int) -> int:
-        """What may be let out of a key."""
-        return min(self.received[key], self.limits[key])
+    def keep(self, edge: int, time: int) -> None:
+        """A row of a side comes."""
+        if time >= max(self.received[edge], self.limits[edge]):
+            self.kept[edge].append(time)
 
 
 class DataflowOracle:
@@ -152,7 +152,10 @@ class DataflowOracle:
         vertices = recording.dataflow.vertices
         self._sources = {vertex.name: vertex for vertex in vertices if hasattr(vertex, "frame_ms")}
         self._joins = {vertex.name: _bounds(vertex.condition) for vertex in vertices if hasattr(vertex, "condition")}
-        self._text = recording.dataflow.rules.base == "design"
+        rules = recording.dataflow.rules.in_effect
+        self._text, self._by_buffer = rules.highest_held_back, rules.emit == "buffer"
+        windows = [vertex for vertex in vertices if hasattr(vertex, "slide_ms")]
+        self._steps_ms = {window.name: window.step_ms for window in windows if rules.bounds_only}
         self._on_queue: defaultdict[int, list[Row]] = defaultdict(list)
         for item in self._items:
             self._on_queue[item["queue"]].append(item)
@@ -173,7 +176,8 @@ class DataflowOracle:
             for item in self._on_queue[queue["queue"]]:
                 if item["taken"] is not None and item["kind"] != "barrier":
                     of_key = item["key"] in {None, key}
-                    message = Message(item["taken_ms"], queue["input"], item["kind"], item["value"])
+                    value = item["time"] if item["kind"] == "event" else item["value"]
+                    message = Message(item["taken_ms"], queue["input"], item["kind"], value)
                     came.append(
                         (item["taken"], queue["edge"], message if of_key else message._replace(kind="other key"))
                     )
@@ -198,7 +202,7 @@ class DataflowOracle:
 
     def joined(self, vertex: str, instance: int, until_ms: float, taken: float = float("inf")) -> Joined:
         """A join at a moment, or before it took something; at first what a snapshot gave back."""
-        join = self._restored(vertex)
+        join = self._restored(vertex, instance)
         edges = {edge: Level(numbers, text=self._text) for edge, numbers in self._edges(vertex, instance).items()}
         both = [self._messages(vertex, instance, key) for key in (0, 1)]
         for number, (position, edge, _) in enumerate(both[0]):
@@ -208,21 +212,26 @@ class DataflowOracle:
             for left in edges[edge].take(message):
                 if left.kind == "watermark":
                     assert left.value is not None
-                    join.take(edge, left.value, left.at_ms)
+                    join.take(edge, left.value)
+            if message.kind == "event" and message.value is not None:
+                join.keep(edge, message.value)
         return join
 
-    def _restored(self, vertex: str) -> Joined:
-        """A join as the execution begins: of all instances the lowest that they had saved."""
+    def _restored(self, vertex: str, instance: int) -> Joined:
+        """A join as the execution begins: its rows, and of all instances the lowest that they had saved."""
         join = Joined(self._joins[vertex])
         row = self._recording.table("executions").to_pylist()[self._execution - 1]
         if row["snapshot"] is not None:
             before = self._saved_in
-            copies = {q["target_instance"] for q in self._queues if q["target"] == vertex}
+            copies = sorted({q["target_instance"] for q in self._queues if q["target"] == vertex})
             saved = [
                 before.joined(vertex, number, float("inf"), before.barrier(vertex, number, row["snapshot"]))
                 for number in copies
             ]
-            join.received = [min(each.received[key] for each in saved) for key in (0, 1)]
+            # By its buffer a join saves its rows and limits, and not what came.
+            if not self._by_buffer:
+                join.received = [min(each.received[key] for each in saved) for key in (0, 1)]
+            join.kept = [[*times] for times in saved[instance].kept]
             join.limits = [min(each.limits[key] for each in saved) for key in (0, 1)]
         return join
 
@@ -286,12 +295,13 @@ class DataflowOracle:
             every, _ = self.levels(vertex, instance, key, at_ms)
             edges = every.up_to(top)
             return {place for edge in edges for place in self._behind_edge(vertex, instance, edge, key, at_ms, top)}
-        join, amount = self.joined(vertex, instance, at_ms), self._joins[vertex][1 - key]
-        places = set()
+        join, places = self.joined(vertex, instance, at_ms), set()
         if join.received[key] <= top:
             places |= self._behind_edge(vertex, instance, key, key, at_ms, top)
-        if join.limits[key] <= top:
-            above = top if top == LOWEST else top + amount
+        # The highest limit with which nothing above it comes out.
+        keeps = [time for time in join.kept[key] if time <= top] if self._by_buffer else [top]
+        if keeps and join.limits[key] <= (limit := max(keeps)):
+            above = limit if limit == LOWEST else limit + self._joins[vertex][1 - key]
             places |= self._behind_edge(vertex, instance, 1 - key, 1 - key, at_ms, above)
         return places or {Place(vertex, instance, None)}
 
@@ -310,6 +320,8 @@ class DataflowOracle:
         if source in self._sources:
             still = {Place(source, instance, None)} if self._stands_still(source, instance, at_ms) else None
             return still or self._partitions(source, instance, key, top, at_ms)
+        if source in self._steps_ms and top != LOWEST:
+            top += self._steps_ms[source] - 1 - top % self._steps_ms[source]
         come = top
         if source not in self._joins:
             come = self.levels(source, instance, key, at_ms)[0].watermark

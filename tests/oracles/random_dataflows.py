@@ -56,7 +56,7 @@ def with_instances(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
 
 
 def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
-    """The same with two sources of other keys, that are joined instead of merged."""
+    """The same with two sources of other keys, that are joined instead of merged, by either rule of what they send."""
     rng = Random(seed)
     left, *others = (vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Source))
     right = replace(others[0] if others else _source("b", rng), name="b")
@@ -66,7 +66,8 @@ def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     condition = f"left.user == right.user and left.t - {below} <= right.t and right.t <= left.t + {above}"
     vertices = (left, right, flow.Join("both", condition), window, flow.Sink("out"))
     edges: Any = ["a -> both -> count -> out", "b -> both"]
-    return dataflow.replace(vertices=vertices, edges=edges, rules=flow.Rules(emit="state"))
+    rules = flow.Rules(emit=rng.choice((None, "state", "buffer")), bounds_only=rng.choice((None, True)))
+    return dataflow.replace(vertices=vertices, edges=edges, rules=rules)
 
 
 def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:

@@ -60,24 +60,24 @@ def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: 
     return wrong
 
 
-def differences(recording: Any, at_ms: int) -> list[str]:
-    """What `explain` says otherwise than the judge about the window of a recording at a moment; raises for none."""
-    judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex="count")
-    every, _ = judge.levels("count", answer.instance, answer.key, at_ms)
+def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
+    """What `explain` says otherwise than the judge about the window of a recording, or its sink, at a moment."""
+    judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex=vertex)
+    every, _ = judge.levels(vertex, answer.instance, answer.key, at_ms)
     watermark = None if every.watermark == LOWEST else every.watermark
     wrong = []
     if (answer.watermark, answer.since_ms) != (watermark, every.since_ms):
         wrong.append(f"{at_ms}: watermark {answer.watermark} since {answer.since_ms}, not {watermark}")
     copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
-    of_all = [judge.levels("count", number, answer.key, at_ms)[0].watermark for number in range(copies["count"])]
+    of_all = [judge.levels(vertex, number, answer.key, at_ms)[0].watermark for number in range(copies[vertex])]
     if every.watermark != min(of_all):
         wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
     wrong += wrong_idle(judge, answer, at_ms)
-    places = judge.holders("count", answer.instance, answer.key, at_ms)
+    places = judge.holders(vertex, answer.instance, answer.key, at_ms)
     named, below = (
         {
-            Place(vertex, int(number) % copies[vertex], int(number))
-            for number, vertex in _NAMED.findall(str(answer.facts.get(label)))
+            Place(source, int(number) % copies[source], int(number))
+            for number, source in _NAMED.findall(str(answer.facts.get(label)))
         }
         for label in ("holder", "also below")
     )
@@ -99,9 +99,10 @@ def differences(recording: Any, at_ms: int) -> list[str]:
     wrong += wrong_of_holders(judge, recording, answer, at_ms)
     if set(ranked[: len(places)]) != places:
         wrong.append(f"{at_ms}: ranked {ranked}, not with {places} first")
-    # The sides of a join need watermarks of their own.
+    # The sides of a join need watermarks of their own, and so does what is behind a window that sends bounds.
     is_merged = answer.needed is not None and not any(isinstance(v, flow.Join) for v in recording.dataflow.vertices)
-    every_below = judge.below("count", answer.instance, answer.key, at_ms, answer.needed) if is_merged else set()
+    is_merged = is_merged and vertex == "count"
+    every_below = judge.below(vertex, answer.instance, answer.key, at_ms, answer.needed) if is_merged else set()
     if all(place.partition is not None for place in every_below) and every_below and below != every_below - places:
         wrong.append(f"{at_ms}: also below are {below}, not {every_below - places}")
     if below & places:
@@ -116,7 +117,8 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
         recording, rng = shaped(seed).with_rules(rules).record(), Random(seed)
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
-            wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]
+            vertex = rng.choice(("count", "count", "out"))
+            wrong += [f"seed {seed}: {vertex} {text}" for text in differences(recording, at_ms, vertex)]
         on_beats = with_stall(on_a_beat(seed), seed) if seed % 2 else on_a_beat(seed)
         recording = on_beats.with_rules(rules).record()
         for at_ms in rng.sample(beats_of(on_beats), 4):

@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from tests.oracles.random_dataflows import beats_of, on_a_beat, random_dataflow, shaped, with_stall
+from tests.oracles.dataflow import DataflowOracle
+from tests.oracles.random_dataflows import (
+    beats_of,
+    on_a_beat,
+    random_dataflow,
+    shaped,
+    with_instances,
+    with_join,
+    with_stall,
+)
 from tests.oracles.windows import WindowOracle
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
@@ -94,6 +103,43 @@ def test_windows_are_where_the_tables_have_them_and_the_rows_that_release_one_ar
     count(said.total(), "windows and releases of dataflows by two judges")
     assert wrong == []
     assert min(said[each] for each in ("came out", "waiting", "empty", "row in each of", "released at")) > 5
+
+
+def test_the_rows_that_release_a_window_behind_a_join_are_the_least(count: Any) -> None:
+    said, wrong = Counter[str](), []
+    for seed in range(RUNS):
+        recording = with_join(random_dataflow(seed), seed).replace(jitter_ms=0).record()
+        wrong += [*differences(recording, seed, range(200, 12_000), said)]
+    count(said.total(), "windows and releases of dataflows by two judges")
+    assert wrong == []
+    assert min(said[each] for each in ("came out", "waiting", "row in each of")) > 5
+
+
+def test_without_a_row_in_each_side_that_holds_it_the_watermark_of_a_join_stays(count: Any) -> None:
+    """The second judge is right about joins: rows in all partitions that it names raise the watermark, in less not."""
+    far, tried, wrong = 10_000_000, 0, []
+    for seed in range(RUNS):
+        dataflow, rng = with_join(random_dataflow(seed), seed), Random(seed)
+        recording = (with_instances(dataflow, seed) if seed % 2 else dataflow).replace(jitter_ms=0).record()
+        windows, judge, at_ms = WindowOracle(recording, "count"), DataflowOracle(recording), rng.randrange(200, 12_000)
+        copies = range(next(v.parallelism for v in recording.dataflow.vertices if v.name == "count") or 1)
+        marks = [judge.levels("count", number, 0, at_ms)[0].watermark for number in copies]
+        lowest = marks.index(min(marks))
+        places = [place for place in judge.holders("count", lowest, 0, at_ms) if place.partition is not None]
+        if not places or any(windows.is_hit(place.vertex, place.partition or 0, at_ms + 1) for place in places):
+            continue
+        tried += 1
+        idle = {name for key in (0, 1) for name in judge.not_waited_for(at_ms, far, key)}
+        parts = {place: f"partition {place.partition} of {place.vertex}" for place in places}
+        # Of idle partitions a row in any is enough.
+        groups = {place.vertex if name in idle else name for place, name in parts.items()}
+        for left_out in (None, *sorted(groups)):
+            rows = [(p.vertex, p.partition, far) for p, name in parts.items() if left_out not in {p.vertex, name}]
+            if windows.is_released(min(marks) + 1, at_ms, rows) != (left_out is None):
+                wrong.append(f"seed {seed} at {at_ms}: {rows} without {left_out}")
+    count(tried, "moments of joins by further runs")
+    assert wrong == []
+    assert tried > RUNS // 3
 
 
 def test_a_row_at_the_begin_of_a_window_is_dropped_and_at_that_moment_on_no_queue() -> None:

@@ -126,17 +126,21 @@ class WindowOracle:
 
     def released_ms(self, end: int, at_ms: int, until_ms: int) -> int | None:
         """When the watermark reaches the end of a window if no row comes after a moment; None: not until then (ms)."""
-        vertices = [
-            replace(vertex, rows=tuple(row for row in vertex.rows if row[1] <= at_ms))
-            if isinstance(vertex, flow.Source)
-            else vertex
-            for vertex in self._recording.dataflow.vertices
-        ]
         script = self._recording.dataflow
+        vertices = [
+            replace(vertex, rows=self._come_by(vertex, at_ms)) if isinstance(vertex, flow.Source) else vertex
+            for vertex in script.vertices
+        ]
         faults = tuple(fault for fault in script.faults if fault.at_ms <= at_ms)
         run = script.replace(vertices=vertices, faults=faults, duration_ms=until_ms + 1).record()
         steps = DataflowOracle(run).history(self._vertex, 0, 0)
         return next((ms for ms, every, _ in steps if every.watermark >= end), None)
+
+    def _come_by(self, source: flow.Source, at_ms: int) -> tuple[Any, ...]:
+        """The rows of a source that were read by a moment, by their last column."""
+        reads = self._recording.table("source_rows").to_pylist()
+        names = {json.loads(r["row"])["id"] for r in reads if r["vertex"] == source.name and r["at_ms"] <= at_ms}
+        return tuple(row for row in source.rows if row[-1] in names)
 
     def has_late_rows(self, at_ms: int) -> bool:
         """Whether rows that a fault delayed come after a moment."""
@@ -147,16 +151,16 @@ class WindowOracle:
 
         A row is a source, a partition, and an event time. What the script has after the moment does not come.
         """
+        script = self._recording.dataflow
         vertices = []
-        for vertex in self._recording.dataflow.vertices:
+        for vertex in script.vertices:
             if isinstance(vertex, flow.Source):
-                known = [row for row in vertex.rows if row[1] <= at_ms]
                 more = [(time, at_ms + 1, number, "more") for name, number, time in rows if name == vertex.name]
-                vertices.append(replace(vertex, rows=(*known, *more)))
+                vertices.append(replace(vertex, rows=(*self._come_by(vertex, at_ms), *more)))
             else:
                 vertices.append(vertex)
-        script = self._recording.dataflow
         faults = tuple(fault for fault in script.faults if fault.at_ms <= at_ms)
         run = script.replace(vertices=vertices, faults=faults, duration_ms=at_ms + 3).record()
-        every, _ = DataflowOracle(run).levels(self._vertex, 0, 0, at_ms + 2)
-        return every.watermark >= end
+        judge = DataflowOracle.at(run, at_ms + 2)
+        every = [judge.levels(self._vertex, number, 0, at_ms + 2)[0].watermark for number in self._copies]
+        return min(every) >= end
