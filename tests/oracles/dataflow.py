@@ -35,6 +35,11 @@ class Place(NamedTuple):
     instance: int
     partition: int | None
 
+    @property
+    def name(self) -> str:
+        """The partition, as answers call it."""
+        return f"partition {self.partition} of {self.vertex}"
+
 
 class Input(NamedTuple):
     """An input at a moment: its watermark, and whether it is idle or has ended."""
@@ -277,9 +282,9 @@ class DataflowOracle:
         """The places that are below a watermark that an instance needs."""
         places = self._below(vertex, instance, key, at_ms, needed - 1)
         # Where none counts, a row in any partition could let something out, also in one that is not below.
-        return {place for place in places if place.partition is None or self._left(place, key, at_ms) < needed}
+        return {place for place in places if place.partition is None or self.left(place, key, at_ms) < needed}
 
-    def _left(self, place: Place, key: int, at_ms: int) -> int:
+    def left(self, place: Place, key: int, at_ms: int) -> int:
         """The watermark of a partition in the frames of its source; `LOWEST` before the first."""
         where = place.vertex, place.instance, "partition", place.partition, key
         columns = ("vertex", "instance", "level", "input", "key")
@@ -326,6 +331,14 @@ class DataflowOracle:
         if source not in self._joins:
             come = self.levels(source, instance, key, at_ms)[0].watermark
         return {Place(source, instance, None)} if come > top else self._below(source, instance, key, at_ms, top)
+
+    def standing_still(self, vertex: str, instance: int, at_ms: int) -> set[str]:
+        """The instances that the script stalls, of this one and of merges in front of it, as answers call them."""
+        copies = {each.name: each.parallelism or 1 for each in self._recording.dataflow.vertices}
+        merges = {(q["source"], q["source_instance"]) for q in self._into(vertex, instance)}
+        way = {(vertex, instance), *(place for place in merges if place[0] not in self._sources)}
+        stalled = {place for place in way if self._stands_still(*place, at_ms)}
+        return {name if copies[name] == 1 else f"{name}[{number}]" for name, number in stalled}
 
     def _stands_still(self, vertex: str, instance: int, at_ms: int) -> bool:
         """Whether the script stalls an instance at a moment."""

@@ -60,6 +60,18 @@ def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: 
     return wrong
 
 
+def wrong_below(judge: DataflowOracle, answer: Any, at_ms: int, places: set[Place]) -> list[str]:
+    """What an answer says otherwise than the judge about the inputs that are below the watermark that is needed."""
+    marks = several(answer.facts.get("watermark also below"), len(answer.facts.get("also below") or ()))
+    told = dict(zip(several(answer.facts.get("also below")), marks, strict=True))
+    below = judge.below(answer.vertex, answer.instance, answer.key, at_ms, answer.needed)
+    if not below or any(place.partition is None for place in below):
+        return []
+    left = {place.name: judge.left(place, answer.key, at_ms) for place in below - places}
+    truth = {name: None if mark == LOWEST else mark for name, mark in left.items()}
+    return [] if told == truth else [f"{at_ms}: also below are {told}, not {truth}"]
+
+
 def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
     """What `explain` says otherwise than the judge about the window of a recording, or its sink, at a moment."""
     judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex=vertex)
@@ -68,45 +80,39 @@ def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
     wrong = []
     if (answer.watermark, answer.since_ms) != (watermark, every.since_ms):
         wrong.append(f"{at_ms}: watermark {answer.watermark} since {answer.since_ms}, not {watermark}")
-    copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
+    copies = {each.name: each.parallelism or 1 for each in recording.dataflow.vertices}
     of_all = [judge.levels(vertex, number, answer.key, at_ms)[0].watermark for number in range(copies[vertex])]
     if every.watermark != min(of_all):
         wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
     wrong += wrong_idle(judge, answer, at_ms)
     places = judge.holders(vertex, answer.instance, answer.key, at_ms)
-    named, below = (
-        {
-            Place(source, int(number) % copies[source], int(number))
-            for number, source in _NAMED.findall(str(answer.facts.get(label)))
-        }
-        for label in ("holder", "also below")
-    )
+    told, also = (set(several(answer.facts.get(label))) for label in ("holder", "also below"))
     marks = [mark for mark in several(answer.facts.get("watermark also below")) if mark is not None]
     if any(mark >= answer.needed for mark in marks):
         wrong.append(f"{at_ms}: {marks} are not below {answer.needed}")
     if any(place.partition is None for place in places):
         # Something is on its way, or stands still, or is in a join after a restart. An answer looks behind what is on
         # its way for a turn only; where a turn takes no time it names the partitions that hold beside it, and no other.
-        expected = {place for place in places if place.partition is not None}
+        named = {name for name in told if _NAMED.match(name)}
+        expected = {place.name for place in places if place.partition is not None}
         is_judged = recording.dataflow.jitter_ms == 0 and named != expected
         return [*wrong, f"{at_ms}: held by {named}, not by {expected}"] if is_judged else wrong
     if not places:
         # All have ended.
         return wrong
-    if named != places:
-        wrong.append(f"{at_ms}: held by {named}, not by {places}")
+    # An instance that stands still holds beside what has not come to it.
+    if told != (truth := {place.name for place in places} | judge.standing_still(vertex, answer.instance, at_ms)):
+        wrong.append(f"{at_ms}: held by {told}, not by {truth}")
     ranked = [Place(holder.vertex, holder.instance, holder.partition) for holder in answer.holders if not holder.stall]
     wrong += wrong_of_holders(judge, recording, answer, at_ms)
     if set(ranked[: len(places)]) != places:
         wrong.append(f"{at_ms}: ranked {ranked}, not with {places} first")
     # The sides of a join need watermarks of their own, and so does what is behind a window that sends bounds.
-    is_merged = answer.needed is not None and not any(isinstance(v, flow.Join) for v in recording.dataflow.vertices)
-    is_merged = is_merged and vertex == "count"
-    every_below = judge.below(vertex, answer.instance, answer.key, at_ms, answer.needed) if is_merged else set()
-    if all(place.partition is not None for place in every_below) and every_below and below != every_below - places:
-        wrong.append(f"{at_ms}: also below are {below}, not {every_below - places}")
-    if below & places:
-        wrong.append(f"{at_ms}: one that sets the watermark is among the others: {below}")
+    is_merged = not any(isinstance(each, flow.Join) for each in recording.dataflow.vertices)
+    if is_merged and answer.needed is not None and vertex == "count":
+        wrong += wrong_below(judge, answer, at_ms, places)
+    if told & also:
+        wrong.append(f"{at_ms}: one that sets the watermark is among the others: {told & also}")
     return wrong
 
 
