@@ -205,6 +205,21 @@ class DataflowOracle:
                 every.take(left._replace(number=edge))
             yield message.at_ms, every.now, levels
 
+    def passing(self, vertex: str, instance: int, key: int, watermark: int) -> tuple[int, int, str, str] | None:
+        """When an instance first coalesced a watermark so high (ms), the one that it was, by which input and message.
+
+        The input is the vertex in front of an edge, the message what came out of the queues of that edge. None: never.
+        """
+        levels = {edge: Level(numbers, text=self._text) for edge, numbers in self._edges(vertex, instance).items()}
+        every = Level(levels, text=self._text)
+        for _, edge, message in self._messages(vertex, instance, key):
+            for left in levels[edge].take(message):
+                every.take(left._replace(number=edge))
+                if every.watermark >= watermark:
+                    source = next(q["source"] for q in self._into(vertex, instance) if q["edge"] == edge)
+                    return message.at_ms, every.watermark, source, left.kind
+        return None
+
     def joined(self, vertex: str, instance: int, until_ms: float, taken: float = float("inf")) -> Joined:
         """A join at a moment, or before it took something; at first what a snapshot gave back."""
         join = self._restored(vertex, instance)

@@ -81,6 +81,22 @@ def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
 
 
+def without_merge(dataflow: flow.Dataflow) -> flow.Dataflow:
+    """The same, and the window itself has all sources as its inputs."""
+    vertices = [vertex for vertex in dataflow.vertices if not isinstance(vertex, flow.Merge)]
+    names = [vertex.name for vertex in vertices if isinstance(vertex, flow.Source)]
+    return dataflow.replace(vertices=vertices, edges=["count -> out", *(f"{name} -> count" for name in names)])
+
+
+def with_ends(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same, and some of the sources end behind their last row, the first one always."""
+    rng = Random(seed)
+    sources = [vertex.name for vertex in dataflow.vertices if isinstance(vertex, flow.Source)]
+    ending = {sources[0], *(name for name in sources if rng.random() < 0.5)}
+    vertices = [replace(vertex, ends=True) if vertex.name in ending else vertex for vertex in dataflow.vertices]
+    return dataflow.replace(vertices=vertices)
+
+
 def on_a_beat(seed: int) -> flow.Dataflow:
     """A dataflow in which rows come at every half second only, several at once, and a partition is idle in between."""
     rng = Random(seed)
@@ -127,6 +143,14 @@ def with_stall(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(faults=(*dataflow.faults, stall))
 
 
+def with_half_stalled(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same with two instances of the window, of which one stands still for some beats."""
+    rng = Random(seed)
+    vertices = [replace(vertex, parallelism=2) if vertex.name == "count" else vertex for vertex in dataflow.vertices]
+    stall = flow.Stall("count", at_ms=rng.choice(BEATS[2:14]), for_ms=3_000, instance=rng.choice((0, 1)))
+    return dataflow.replace(vertices=vertices, faults=(*dataflow.faults, stall))
+
+
 def beats_of(dataflow: flow.Dataflow) -> list[int]:
     """The beats at which to ask about a run: where an instance stands still those, or else any (ms)."""
     stalls = [fault for fault in dataflow.faults if isinstance(fault, flow.Stall)]
@@ -156,12 +180,19 @@ def _beating(name: str, rng: Random) -> flow.Source:
 
 
 def shaped(seed: int) -> flow.Dataflow:
-    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join."""
+    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join.
+
+    In every other eight a source ends. Of five two have no merge.
+    """
     dataflow = random_dataflow(seed)
+    if seed % 5 < 2:
+        dataflow = without_merge(dataflow)
     if seed % 8 >= 4:
         dataflow = with_join(dataflow, seed)
     if seed % 4 >= 2:
         dataflow = with_instances(dataflow, seed)
+    if seed % 16 >= 8:
+        dataflow = with_ends(dataflow, seed)
     return with_restart(dataflow, seed) if seed % 2 else dataflow
 
 

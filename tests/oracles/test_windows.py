@@ -14,6 +14,7 @@ from tests.oracles.random_dataflows import (
     on_a_beat,
     random_dataflow,
     shaped,
+    with_half_stalled,
     with_instances,
     with_join,
     with_stall,
@@ -72,6 +73,17 @@ def release_differences(judge: WindowOracle, answer: Any, end: int, at_ms: int, 
         yield f"{end} at {at_ms}: {less} release it, too"
 
 
+def wrong_windows(judge: WindowOracle, recording: Any, asked: Any, said: Counter[str]) -> Iterator[str]:
+    """What `explain` says otherwise than the judge about windows by their ends, each at a moment; counts its words."""
+    for at_ms, end in sorted(asked):
+        answer, truth = recording.explain(window=end, at_ms=at_ms), judge.facts(end, at_ms)
+        told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
+        said[answer.cause] += 1
+        said[f"by {truth.get('message')}"] += 1
+        if told != truth:
+            yield f"{end} at {at_ms}: {told}, not {truth}"
+
+
 def test_windows_of_instances_joins_and_restarts_are_where_the_tables_have_them(count: Any) -> None:
     said, wrong = Counter[str](), []
     for seed in range(1, RUNS, 3):
@@ -79,18 +91,27 @@ def test_windows_of_instances_joins_and_restarts_are_where_the_tables_have_them(
         judge = WindowOracle(recording, "count")
         size_ms = next(vertex.size_ms for vertex in recording.dataflow.vertices if vertex.name == "count")
         asked = [(rng.randrange(200, 12_000), size_ms * rng.randrange(1, 10_000 // size_ms)) for _ in range(2)]
+        asked += [(11_999, end) for end in range(size_ms, 10_000, size_ms)]
         # At the moment itself at which a row is dropped it is on no queue any more.
         drops = recording.table("drops").to_pylist()
         asked += [(drop["at_ms"], (drop["time"] // size_ms + 1) * size_ms) for drop in drops[-2:]]
-        for at_ms, end in sorted(asked):
-            answer, truth = recording.explain(window=end, at_ms=at_ms), judge.facts(end, at_ms)
-            told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
-            said[answer.cause] += 1
-            if told != truth:
-                wrong.append(f"seed {seed}, {end} at {at_ms}: {told}, not {truth}")
-    count(said.total(), "windows and releases of dataflows by two judges")
+        wrong += [f"seed {seed}, {text}" for text in wrong_windows(judge, recording, asked, said)]
+    count(said.total() // 2, "windows and releases of dataflows by two judges")
     assert wrong == []
-    assert min(said[each] for each in ("came out", "waiting", "empty")) > 5
+    assert min(said[each] for each in ("came out", "waiting", "empty", "by watermark")) > 5
+    assert min(said["by idle"], said["by done"]) > 0
+
+
+def test_a_window_is_out_when_the_last_of_its_instances_has_let_it_out(count: Any) -> None:
+    said, wrong, at_ms = Counter[str](), [], 11_999
+    for seed in range(RUNS):
+        recording = with_half_stalled(on_a_beat(seed), seed).record()
+        judge = WindowOracle(recording, "count")
+        ends = judge.let_out_apart(range(500, 10_000, 500), at_ms)
+        wrong += [f"seed {seed}, {text}" for text in wrong_windows(judge, recording, [(at_ms, e) for e in ends], said)]
+    count(said.total() // 2, "windows and releases of dataflows by two judges")
+    assert wrong == []
+    assert said["came out"] > 5
 
 
 def test_windows_are_where_the_tables_have_them_and_the_rows_that_release_one_are_the_least(count: Any) -> None:

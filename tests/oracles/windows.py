@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,11 +62,12 @@ class WindowOracle:
             # It is out when the last of its instances has let it out.
             last = max((each[0]["put_ms"], number) for number, each in results.items() if each)
             of_last = results[last[1]][0]["execution"]
-            levels = DataflowOracle(self._recording, of_last)
-            passed = (each for each in levels.history(self._vertex, last[1], 0) if each[1].watermark >= end)
-            since_ms, coalesced, _ = next(passed)
-            out = {"came out at": last[0], "results": left}
-            return {"cause": "came out", "since": since_ms, "watermark": coalesced.watermark, **out}
+            judge = DataflowOracle(self._recording, of_last)
+            # Without such a watermark the end of the inputs let it out.
+            passing = judge.passing(self._vertex, last[1], 0, end)
+            since_ms, watermark, source, message = (None,) * 4 if passing is None else passing
+            out = {"came out at": last[0], "results": left, "let out by": source, "message": message}
+            return {"cause": "came out", "since": since_ms, "watermark": watermark, **out}
         drops = [drop for drop in self._drops if begin <= drop["time"] < end and drop["at_ms"] <= at_ms]
         waiting = [
             item
@@ -75,6 +76,12 @@ class WindowOracle:
             and item["put_ms"] <= at_ms and (item["taken_ms"] is None or item["taken_ms"] > at_ms)
         ]  # fmt: skip
         return {"cause": "empty", "lost rows": len(drops) or None, "on a queue": len(waiting) or None}
+
+    def let_out_apart(self, ends: Iterable[int], at_ms: int) -> list[int]:
+        """The ends of the windows that instances have let out at different moments."""
+        execution = max(row["execution"] for row in self._executions if row["started_ms"] <= at_ms)
+        of_each = {end: [self._results(number, execution, end, at_ms) for number in self._copies] for end in ends}
+        return [end for end, results in of_each.items() if len({each[0]["put_ms"] for each in results if each}) > 1]
 
     def _before(self, number: int, execution: int) -> tuple[int, int, int] | None:
         """What an execution goes on from: the execution, its snapshot, and when the instance had saved it (ms)."""
