@@ -299,15 +299,33 @@ class DataflowOracle:
         # Where none counts, a row in any partition could let something out, also in one that is not below.
         return {place for place in places if place.partition is None or self.left(place, key, at_ms) < needed}
 
+    def cause(self, place: Place, key: int, at_ms: int, watermark: int) -> str:
+        """Why a partition holds a watermark: by its rows or only by the frames of its source, or it is idle."""
+        numbers = {q["queue"] for q in self._queues if (q["source"], q["source_instance"]) == place[:2]}
+        sent = sorted(
+            (item["put_ms"], item["sequence"], item["kind"], item["value"])
+            for item in self._items
+            if item["queue"] == min(numbers) and item["put_ms"] <= at_ms
+        )
+        if f"partition {place.partition} of {place.vertex}" in self.not_waited_for(at_ms, HIGHEST, key):
+            return "idle" if sent and sent[-1][2] == "idle" else "silent"
+        highest = max([watermark, *(value for _, _, kind, value in sent if kind == "watermark")])
+        return "throttled" if highest != LOWEST and self._mark(place, key, at_ms) > highest else "slow"
+
     def left(self, place: Place, key: int, at_ms: int) -> int:
         """The watermark of a partition in the frames of its source; `LOWEST` before the first."""
+        mark = self._mark(place, key, at_ms)
+        return self._floor(None if mark == LOWEST else mark, self._sources[place.vertex].frame_ms)
+
+    def _mark(self, place: Place, key: int, at_ms: int) -> int:
+        """The watermark of a partition; `LOWEST` before the first."""
         where = place.vertex, place.instance, "partition", place.partition, key
         columns = ("vertex", "instance", "level", "input", "key")
         mine = [
             row["value"] for row in self._steps if tuple(row[c] for c in columns) == where and row["at_ms"] <= at_ms
         ]
         marks = [mark for mark in mine if mark is not None]
-        return self._floor(marks[-1] if marks else None, self._sources[place.vertex].frame_ms)
+        return marks[-1] if marks else LOWEST
 
     def _below(self, vertex: str, instance: int, key: int, at_ms: int, top: int) -> set[Place]:
         """The places without which nothing above `top` comes out of an instance."""

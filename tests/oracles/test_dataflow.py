@@ -43,6 +43,9 @@ def wrong_idle(judge: DataflowOracle, answer: Any, at_ms: int) -> list[str]:
 def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: int) -> list[str]:
     """What an answer says otherwise than the judge about the faults and frames of the partitions that hold."""
     names, wrong = several(answer.facts["holder"]), []
+    # Behind a join or a restart another watermark is needed than the next one.
+    is_joined = any(isinstance(each, flow.Join) for each in recording.dataflow.vertices)
+    is_joined = is_joined or len(recording.table("executions")) > 1
     copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
     labels = ("fault", "fault from", "fault until", "cause", "next watermark")
     rows = zip(names, *(several(answer.facts.get(label), len(names)) for label in labels), strict=True)
@@ -51,6 +54,10 @@ def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: 
             # An instance that stands still, or from which something is on its way.
             continue
         number, vertex = partition[0]
+        place = Place(vertex, int(number) % copies[vertex], int(number))
+        truth = judge.cause(place, answer.key, at_ms, LOWEST if answer.watermark is None else answer.watermark)
+        if answer.vertex == "count" and not is_joined and truth != cause:
+            wrong.append(f"{at_ms}: the cause of {name} is {cause}, not {truth}")
         expected = judge.fault(vertex, int(number), at_ms) or (None, None, None)
         if tuple(fault) != expected:
             wrong.append(f"{at_ms}: {name} has the fault {fault}, not {expected}")
