@@ -365,6 +365,19 @@ class DataflowOracle:
             come = self.levels(source, instance, key, at_ms)[0].watermark
         return {Place(source, instance, None)} if come > top else self._below(source, instance, key, at_ms, top)
 
+    def waiting_since(self, name: str, key: int, at_ms: int, watermark: int) -> set[int | None]:
+        """Since when on each queue into an instance something waits that could let out more than a watermark."""
+        vertex, _, number = name.rstrip("]").partition("[")
+        if vertex in self._sources:
+            return {None}
+        since = set[int | None]()
+        for queue in self._into(vertex, int(number or 0)):
+            put = [item for item in self._on_queue[queue["queue"]] if item["put_ms"] <= at_ms]
+            waiting = [item for item in put if item["taken_ms"] is None or item["taken_ms"] > at_ms]
+            more = [i for i in waiting if i["kind"] in {"idle", "done"} or (i["key"] == key and i["value"] > watermark)]
+            since.add(more[0]["put_ms"] if more else None)
+        return since
+
     def standing_still(self, vertex: str, instance: int, at_ms: int) -> set[str]:
         """The instances that the script stalls, of this one and of merges in front of it, as answers call them."""
         copies = {each.name: each.parallelism or 1 for each in self._recording.dataflow.vertices}

@@ -88,6 +88,14 @@ def without_merge(dataflow: flow.Dataflow) -> flow.Dataflow:
     return dataflow.replace(vertices=vertices, edges=["count -> out", *(f"{name} -> count" for name in names)])
 
 
+def with_second_window(dataflow: flow.Dataflow) -> flow.Dataflow:
+    """The same with another window `again` behind the window, twice its size, over the ends of its results."""
+    window = next(vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Window))
+    again = flow.Window("again", 2 * window.size_ms, column="end", aggregates={"m": "count()"})
+    edges = [edge for edge in dataflow.edges if edge.source != "count"]
+    return dataflow.replace(vertices=(*dataflow.vertices, again), edges=[*edges, "count -> again -> out"])
+
+
 def with_ends(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     """The same, and some of the sources end behind their last row, the first one always."""
     rng = Random(seed)
@@ -182,7 +190,7 @@ def _beating(name: str, rng: Random) -> flow.Source:
 def shaped(seed: int) -> flow.Dataflow:
     """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join.
 
-    In every other eight a source ends. Of five two have no merge.
+    In every other eight a source ends. Of five two have no merge, of three one has a second window.
     """
     dataflow = random_dataflow(seed)
     if seed % 5 < 2:
@@ -191,6 +199,8 @@ def shaped(seed: int) -> flow.Dataflow:
         dataflow = with_join(dataflow, seed)
     if seed % 4 >= 2:
         dataflow = with_instances(dataflow, seed)
+    if seed % 3 == 0:
+        dataflow = with_second_window(dataflow)
     if seed % 16 >= 8:
         dataflow = with_ends(dataflow, seed)
     return with_restart(dataflow, seed) if seed % 2 else dataflow
@@ -218,6 +228,6 @@ def _source(name: str, rng: Random) -> flow.Source:
         times=(flow.EventTime("t", lag_ms=lag_ms),),
         partitions=partitions,
         partition_by="user",
-        frame_ms=rng.choice((1, 1, 100)),
+        frame_ms=rng.choice((1, 1, 100, 83)),
         idle_timeout_ms=rng.choice((800, 1_500, 3_000, 60_000)),
     )

@@ -47,15 +47,18 @@ def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: 
     is_joined = any(isinstance(each, flow.Join) for each in recording.dataflow.vertices)
     is_joined = is_joined or len(recording.table("executions")) > 1
     copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
-    labels = ("fault", "fault from", "fault until", "cause", "next watermark")
+    labels = ("fault", "fault from", "fault until", "cause", "next watermark", "waits since")
     rows = zip(names, *(several(answer.facts.get(label), len(names)) for label in labels), strict=True)
-    for name, *fault, cause, next_mark in rows:
+    for name, *fault, cause, next_mark, since_ms in rows:
         if not (partition := _NAMED.findall(name)):
             # An instance that stands still, or from which something is on its way.
+            since = judge.waiting_since(name, answer.key, at_ms, LOWEST if answer.watermark is None else answer.watermark)
+            if cause == "stalled" and since_ms not in since:
+                wrong.append(f"{at_ms}: something waits at {name} since {since_ms}, not {since}")
             continue
         number, vertex = partition[0]
         place = Place(vertex, int(number) % copies[vertex], int(number))
-        truth = judge.cause(place, answer.key, at_ms, LOWEST if answer.watermark is None else answer.watermark)
+        truth = judge.cause(place, answer.key, at_ms, LOWEST if answer.needed is None else answer.needed - 1)
         if answer.vertex == "count" and not is_joined and truth != cause:
             wrong.append(f"{at_ms}: the cause of {name} is {cause}, not {truth}")
         expected = judge.fault(vertex, int(number), at_ms) or (None, None, None)
@@ -114,9 +117,9 @@ def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
     wrong += wrong_of_holders(judge, recording, answer, at_ms)
     if set(ranked[: len(places)]) != places:
         wrong.append(f"{at_ms}: ranked {ranked}, not with {places} first")
-    # The sides of a join need watermarks of their own, and so does what is behind a window that sends bounds.
+    # The sides of a join need watermarks of their own.
     is_merged = not any(isinstance(each, flow.Join) for each in recording.dataflow.vertices)
-    if is_merged and answer.needed is not None and vertex == "count":
+    if is_merged and answer.needed is not None and vertex in {"count", "again"}:
         wrong += wrong_below(judge, answer, at_ms, places)
     if told & also:
         wrong.append(f"{at_ms}: one that sets the watermark is among the others: {told & also}")
@@ -130,7 +133,7 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
         recording, rng = shaped(seed).with_rules(rules).record(), Random(seed)
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
-            vertex = rng.choice(("count", "count", "out"))
+            vertex = rng.choice(("count", "count", recording.dataflow.vertices[-1].name))
             wrong += [f"seed {seed}: {vertex} {text}" for text in differences(recording, at_ms, vertex)]
         on_beats = with_stall(on_a_beat(seed), seed) if seed % 2 else on_a_beat(seed)
         recording = on_beats.with_rules(rules).record()
