@@ -421,7 +421,7 @@ class DataflowOracle:
     def not_waited_for(self, at_ms: int, watermark: int | None, key: int) -> dict[str, int]:
         """The partitions of all sources that are idle with a watermark below this one, with when they became so (ms).
 
-        That is the idle timeout after the last row, or after the begin of the execution.
+        That is the idle timeout after the last row, or after the begin of the execution. What has ended is not idle.
         """
         idle: dict[str, int] = {}
         if watermark is None:
@@ -435,10 +435,17 @@ class DataflowOracle:
                 marks = [step["value"] for step in mine if step["value"] is not None]
                 rows = (r for r in reads if (r["vertex"], r["partition"]) == (source, number) and r["at_ms"] <= at_ms)
                 since_ms = max((row["at_ms"] for row in rows), default=begun_ms) + known.idle_timeout_ms
-                is_below = key in {time.key for time in known.times} and (not marks or marks[-1] < watermark)
+                is_over = self._has_ended(source, number % (known.parallelism or 1), at_ms)
+                is_below = not is_over and key in {time.key for time in known.times} and (not marks or marks[-1] < watermark)
                 if is_below and since_ms <= at_ms:
                     idle[f"partition {number} of {source}"] = since_ms
         return idle
+
+    def _has_ended(self, vertex: str, instance: int, at_ms: int) -> bool:
+        """Whether an instance has sent that it has ended."""
+        numbers = {q["queue"] for q in self._queues if (q["source"], q["source_instance"]) == (vertex, instance)}
+        ends = (item["put_ms"] for item in self._items if item["queue"] in numbers and item["kind"] == "done")
+        return min(ends, default=at_ms + 1) <= at_ms
 
     def fault(self, source: str, partition: int, at_ms: int) -> tuple[str, int, int] | None:
         """The first fault of the script that keeps rows of a partition back now: its kind, and from when to when (ms).
@@ -453,16 +460,11 @@ class DataflowOracle:
                     return kind, fault.at_ms, until_ms
         return None
 
-    def next_frame(self, source: str, instance: int, at_ms: int) -> int | None:
-        """The lowest watermark of its frames above all that an instance of a source has sent; None: it sent none."""
-        numbers = {q["queue"] for q in self._queues if (q["source"], q["source_instance"]) == (source, instance)}
-        sent = [
-            item["value"]
-            for item in self._items
-            if item["queue"] in numbers and item["kind"] == "watermark" and item["put_ms"] <= at_ms
-        ]
-        frame = self._sources[source].frame_ms
-        return (max(sent) // frame + 1) * frame if sent else None
+    def next_frame(self, place: Place, at_ms: int) -> int | None:
+        """The lowest watermark of its frames above all that a partition has reached; None: it has reached none."""
+        source = self._sources[place.vertex]
+        mark, frame = self._mark(place, source.times[0].key, at_ms), source.frame_ms
+        return None if mark == LOWEST else (mark // frame + 1) * frame
 
     def _read_by(self, source: str, instance: int) -> list[int]:
         known = self._sources[source]

@@ -183,6 +183,7 @@ def _beating(name: str, rng: Random) -> flow.Source:
         times=(flow.EventTime("t", lag_ms=rng.choice((0, 500, 2_000))),),
         partitions=2,
         partition_by="part",
+        frame_ms=rng.choice((1, 1, 83)),
         idle_timeout_ms=rng.choice((1_000, 2_000)),
     )
 

@@ -64,7 +64,7 @@ def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: 
         expected = judge.fault(vertex, int(number), at_ms) or (None, None, None)
         if tuple(fault) != expected:
             wrong.append(f"{at_ms}: {name} has the fault {fault}, not {expected}")
-        frame = judge.next_frame(vertex, int(number) % copies[vertex], at_ms) if cause == "throttled" else None
+        frame = judge.next_frame(place, at_ms) if cause == "throttled" else None
         if len(recording.table("executions")) == 1 and next_mark != frame:
             wrong.append(f"{at_ms}: the next watermark of {name} is {next_mark}, not {frame}")
     return wrong

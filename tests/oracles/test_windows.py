@@ -27,14 +27,16 @@ RUNS = repetitions(40, long=1_000)
 _NAMED = re.compile(r"partition (\d+) of (\w+)")
 
 
-def differences(recording: Any, seed: int, moments: Sequence[int], said: Counter[str]) -> Iterator[str]:
+def differences(
+    recording: Any, seed: int, moments: Sequence[int], said: Counter[str], name: str = "count"
+) -> Iterator[str]:
     """What `explain` says otherwise than the judge about windows of a run at some moments; counts what it says."""
-    rng, judge = Random(seed), WindowOracle(recording, "count")
-    window = next(vertex for vertex in recording.dataflow.vertices if vertex.name == "count")
+    rng, judge = Random(seed), WindowOracle(recording, name)
+    window = next(vertex for vertex in recording.dataflow.vertices if vertex.name == name)
     ends = range(window.size_ms, 10_000, window.step_ms)
     for at_ms in sorted(rng.choice(moments) for _ in range(4)):
         for end in rng.choices(ends, k=2):
-            answer = recording.explain(window=end, at_ms=at_ms)
+            answer = recording.explain(window=end, at_ms=at_ms, vertex=name)
             truth = judge.facts(end, at_ms)
             told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
             said[answer.cause] += 1
@@ -50,6 +52,12 @@ def release_differences(judge: WindowOracle, answer: Any, end: int, at_ms: int, 
     Nor does anything before the moment that is said; then the window is released without a row.
     """
     facts = answer.facts
+    # Also without a word on it; a minute is the longest idle timeout.
+    is_silent = "released at" not in facts and "goes on at" not in facts
+    if is_silent and (at_ms + end) % 3 == 0 and not judge.has_late_rows(at_ms):
+        released_ms = judge.released_ms(end, at_ms, at_ms + 70_000)
+        if released_ms is not None:
+            yield f"{end} at {at_ms}: nothing is said of its release at {released_ms}"
     if "released at" in facts and not judge.has_late_rows(at_ms):
         said["released at"] += 1
         released_ms = judge.released_ms(end, at_ms, facts["released at"] + 1)
