@@ -436,7 +436,9 @@ class DataflowOracle:
                 rows = (r for r in reads if (r["vertex"], r["partition"]) == (source, number) and r["at_ms"] <= at_ms)
                 since_ms = max((row["at_ms"] for row in rows), default=begun_ms) + known.idle_timeout_ms
                 is_over = self._has_ended(source, number % (known.parallelism or 1), at_ms)
-                is_below = not is_over and key in {time.key for time in known.times} and (not marks or marks[-1] < watermark)
+                is_below = (
+                    not is_over and key in {time.key for time in known.times} and (not marks or marks[-1] < watermark)
+                )
                 if is_below and since_ms <= at_ms:
                     idle[f"partition {number} of {source}"] = since_ms
         return idle

@@ -70,6 +70,33 @@ def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(vertices=vertices, edges=edges, rules=rules)
 
 
+def over_a_join(seed: int, *, mapped: bool) -> flow.Dataflow:
+    """A merge of a join with a third source; rows of both sides come so late that the join is idle meanwhile.
+
+    With `mapped` the rows behind the join are those of its left side.
+    """
+    rng = Random(seed)
+    dataflow = with_join(random_dataflow(seed), seed)
+    left, right, join, window, out = dataflow.vertices
+    sides = [replace(side, idle_timeout_ms=rng.choice((800, 1_500))) for side in (left, right)]
+    other = replace(_source("c", rng), idle_timeout_ms=60_000)
+    way: list[Any] = [join]
+    if mapped:
+        way.append(flow.Map("plain", select={name: name for name in left.columns}))
+    else:
+        rows = [(*row, *row[:3], f"right {row[3]}") for row in other.rows]
+        columns = [*left.columns, *(f"right_{name}" for name in left.columns)]
+        other = replace(other, columns=columns, rows=rows)
+    late = [
+        flow.LatePartition(side.name, number, at_ms=2_000, for_ms=3_000, by_ms=3_000)
+        for side in sides
+        for number in range(side.partitions)
+    ]
+    edges = [" -> ".join(["a", *(each.name for each in way), "all -> count -> out"]), "b -> both", "c -> all"]
+    vertices = (*sides, other, *way, flow.Merge("all"), window, out)
+    return dataflow.replace(vertices=vertices, edges=edges, faults=late, jitter_ms=0)
+
+
 def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     """The same, and the job restarts from a snapshot."""
     rng = Random(seed)

@@ -52,7 +52,9 @@ def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: 
     for name, *fault, cause, next_mark, since_ms in rows:
         if not (partition := _NAMED.findall(name)):
             # An instance that stands still, or from which something is on its way.
-            since = judge.waiting_since(name, answer.key, at_ms, LOWEST if answer.watermark is None else answer.watermark)
+            since = judge.waiting_since(
+                name, answer.key, at_ms, LOWEST if answer.watermark is None else answer.watermark
+            )
             if cause == "stalled" and since_ms not in since:
                 wrong.append(f"{at_ms}: something waits at {name} since {since_ms}, not {since}")
             continue

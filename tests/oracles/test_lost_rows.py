@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 from tests.oracles.lost_rows import LostRows
 from tests.oracles.random_dataflows import (
     on_a_beat,
+    over_a_join,
     random_dataflow,
     with_another_fault,
     with_instances,
     with_join,
 )
+from tests.oracles.test_dataflow import several
 from tests.repetitions import repetitions
 
 RUNS = repetitions(60, long=1_000)
@@ -115,3 +118,34 @@ def test_rows_that_a_join_drops_have_their_reason(count: Any) -> None:
     count(reasons.total(), "rows that joins dropped")
     assert wrong == []
     assert min(reasons["idle"], reasons["own rows"]) > 5
+
+
+def test_joined_rows_are_lost_while_both_sides_of_the_join_are_idle(count: Any) -> None:
+    """Rows that a window drops behind a merge of a join; each side alone, never idle, keeps them all.
+
+    What is said of them is true, also where only the partition of one of the two rows is named.
+    """
+    wrong, reasons = [], Counter[str]()
+    for seed in range(RUNS // 10):
+        recording = over_a_join(seed, mapped=seed % 2 == 1).record()
+        judge = LostRows(recording)
+        drops = [drop for drop in recording.table("drops").to_pylist() if drop["vertex"] == "count"]
+        joined = {drop["row"]: drop for drop in drops if not json.loads(drop["row"])["id"].startswith("c")}
+        if not joined:
+            continue
+        wrong += [
+            f"seed {seed}: {side} does not keep all" for side in "ab" if {*judge.without_idleness(side)} & {*joined}
+        ]
+        for answer in recording.why_dropped(vertex="count"):
+            drop = joined.get(json.dumps(answer.row))
+            if drop is None:
+                continue
+            truth, because = judge.not_waited_for(drop, "both"), str(answer.facts["lost because"])
+            reasons[because] += 1
+            told = several(answer.facts.get("partition")), several(answer.facts.get("idle since"))
+            is_known = because == "idle" and {*zip(*told, strict=True)} <= {*truth.items()}
+            if not truth or not (is_known or because == "not known"):
+                wrong.append(f"seed {seed}: {answer.row['id']} is {because} {told}, not {truth}")
+    count(reasons.total(), "joined rows that were lost")
+    assert wrong == []
+    assert reasons.total() > 50

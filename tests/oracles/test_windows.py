@@ -84,7 +84,7 @@ def release_differences(judge: WindowOracle, answer: Any, end: int, at_ms: int, 
 def wrong_windows(judge: WindowOracle, recording: Any, asked: Any, said: Counter[str]) -> Iterator[str]:
     """What `explain` says otherwise than the judge about windows by their ends, each at a moment; counts its words."""
     for at_ms, end in sorted(asked):
-        answer, truth = recording.explain(window=end, at_ms=at_ms), judge.facts(end, at_ms)
+        answer, truth = recording.explain(window=end, at_ms=at_ms, vertex="count"), judge.facts(end, at_ms)
         told = {label: answer.cause if label == "cause" else answer.facts.get(label) for label in truth}
         said[answer.cause] += 1
         said[f"by {truth.get('message')}"] += 1
