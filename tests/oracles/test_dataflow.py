@@ -252,3 +252,21 @@ def test_of_several_instances_the_lowest_watermark_is_told_or_that_of_the_one_as
     asked = {"vertex": "both"}, {"vertex": "both", "instance": 1}, {"vertex": "out"}
     bounds = [recording.explain(**each).facts["bound"] for each in asked]
     assert bounds == ["lowest watermark at both", "watermark at both[1]", "watermark at out"]
+
+
+def test_of_two_times_of_a_side_the_one_that_raised_the_limit_of_a_join_furthest_is_needed() -> None:
+    left = flow.Source("left", columns=["t"], rows=[[t] for t in range(0, 5_000, 250)], arrival="t", times="t")
+    rows = [(t, t, t) for t in range(0, 3_001, 250)]
+    times = [flow.EventTime("u", key=1), flow.EventTime("v", key=2)]
+    right = flow.Source("right", columns=["u", "v", "at"], rows=rows, arrival="at", times=times)
+    condition = "left.t <= right.u and right.u <= left.t + 1000 and left.t <= right.v and right.v <= left.t + 200"
+    recording = flow.Dataflow(
+        "two bounds",
+        vertices=[left, right, flow.Join("both", condition), flow.Sink("out")],
+        edges=["left -> both -> out", "right -> both"],
+        duration_ms="5 s",
+        jitter_ms=0.0,
+    ).record()
+    facts = recording.explain(at_ms="4900 ms", vertex="both", key=0).facts
+    # A limit of 2.8 s is by `v`, and one of 2 s by `u`.
+    assert (facts["watermark"], facts["holder"], facts["row of"]) == (2_800, "partition 0 of right", 3_001)

@@ -18,6 +18,7 @@ from tests.oracles.random_dataflows import (
 )
 from tests.oracles.test_dataflow import several
 from tests.repetitions import repetitions
+from wmlab import dataflow as flow
 
 RUNS = repetitions(60, long=1_000)
 
@@ -149,3 +150,36 @@ def test_joined_rows_are_lost_while_both_sides_of_the_join_are_idle(count: Any) 
     count(reasons.total(), "joined rows that were lost")
     assert wrong == []
     assert reasons.total() > 50
+
+
+def test_a_row_is_passed_where_its_source_is_coalesced_before_another_source_lets_the_watermark_go() -> None:
+    """Partition 1 of `a` is idle as `a` passes the row; once more it is not, and `b` lets it go 3 s later."""
+    of_a = [(at, at, 0, f"a{at}") for at in range(0, 9_000, 100)]
+    of_a += [(0, 0, 1, "first"), (500, 3_500, 1, "in between"), (600, 6_050, 1, "lost")]
+    of_b = [(max(0, at - 3_000), at, 0, f"b{at}") for at in range(0, 9_000, 100)]
+    sources = [
+        flow.Source(
+            name,
+            columns=("t", "at", "part", "id"),
+            rows=rows,
+            arrival="at",
+            times="t",
+            partitions=copies,
+            partition_by="part",
+            parallelism=copies,
+            idle_timeout_ms=1_000,
+        )
+        for name, rows, copies in (("a", of_a, 2), ("b", of_b, 1))
+    ]
+    window = flow.Window("count", 1_000, column="t", aggregates={"n": "count()"})
+    recording = flow.Dataflow(
+        "passed twice",
+        vertices=[*sources, flow.Merge("both"), window, flow.Sink("out")],
+        edges=["a -> both -> count -> out", "b -> both"],
+        duration_ms="9 s",
+        jitter_ms=0.0,
+    ).record()
+    assert differences(recording) == ([], Counter({"idle": 1}))
+    (drop,) = recording.why_dropped()
+    labels = ("passed at", "row before at", "idle since", "kept with timeout")
+    assert [drop.facts[label] for label in labels] == [6_000, 0, 1_000, 3_500]

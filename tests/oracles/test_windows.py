@@ -17,6 +17,7 @@ from tests.oracles.random_dataflows import (
     with_half_stalled,
     with_instances,
     with_join,
+    with_second_window,
     with_stall,
 )
 from tests.oracles.windows import WindowOracle
@@ -129,6 +130,10 @@ def test_windows_are_where_the_tables_have_them_and_the_rows_that_release_one_ar
         wrong += [*differences(recording, seed, range(200, 12_000), said)]
         on_beats = with_stall(on_a_beat(seed), seed) if seed % 2 else on_a_beat(seed)
         wrong += [*differences(on_beats.record(), seed, beats_of(on_beats), said)]
+        if seed % 4 == 0:
+            rules = flow.Rules(bounds_only=seed % 8 == 0)
+            twice = with_second_window(random_dataflow(seed)).replace(jitter_ms=0, rules=rules).record()
+            wrong += [*differences(twice, seed, range(200, 12_000), said, "again")]
     count(said.total(), "windows and releases of dataflows by two judges")
     assert wrong == []
     assert min(said[each] for each in ("came out", "waiting", "empty", "row in each of", "released at")) > 5
@@ -187,3 +192,20 @@ def test_a_row_at_the_begin_of_a_window_is_dropped_and_at_that_moment_on_no_queu
     assert truth == {"cause": "empty", "lost rows": 1, "on a queue": None}
     answer = recording.explain(window=10_000, at_ms=drop["at_ms"])
     assert {"cause": answer.cause, **{label: answer.facts.get(label) for label in [*truth][1:]}} == truth
+
+
+def test_sessions_of_two_groups_with_the_same_begin_and_end_are_told_together() -> None:
+    rows = [(1_000, 100, "ann"), (1_000, 200, "bob"), (1_000, 300, "bob")]
+    source = flow.Source("web", columns=["t", "at", "user"], rows=rows, arrival="at", times="t")
+    sessions = flow.SessionWindow("visits", 2_000, column="t", by=["user"], aggregates={"n": "count()"})
+    recording = flow.Dataflow(
+        "two groups",
+        vertices=[source, sessions, flow.Sink("out")],
+        edges="web -> visits -> out",
+        duration_ms="1 s",
+        jitter_ms=0.0,
+    ).record()
+    answer = recording.explain(window=3_000)
+    # A session that ends just at the watermark stays.
+    assert (answer.cause, answer.facts["rows"], answer.facts["needed"]) == ("waiting", 3, 3_001)
+    assert answer.facts["rows of part"] == 3
