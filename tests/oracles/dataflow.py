@@ -288,6 +288,10 @@ class DataflowOracle:
                 held[edge] += (to_ms - from_ms) * every.inputs[edge].counts
         return held
 
+    def names_of(self, places: Iterable[Place]) -> set[str]:
+        """What answers call some places."""
+        return {self._name(*each[:2]) if each.partition is None else each.name for each in places}
+
     def holders(self, vertex: str, instance: int, key: int, at_ms: int) -> set[Place]:
         """The places that set the watermark of an instance; empty if all have ended."""
         every, _ = self.levels(vertex, instance, key, at_ms)
@@ -365,6 +369,23 @@ class DataflowOracle:
             come = self.levels(source, instance, key, at_ms)[0].watermark
         return {Place(source, instance, None)} if come > top else self._below(source, instance, key, at_ms, top)
 
+    def on_queues(self, place: Place, key: int, at_ms: int, watermark: int) -> set[tuple[str, int]]:
+        """The first on each queue of an instance that could let out more: who has to take it, and since when (ms)."""
+        first = set()
+        for queue in self._queues:
+            if (queue["source"], queue["source_instance"]) != place[:2]:
+                continue
+            put = [item for item in self._on_queue[queue["queue"]] if item["put_ms"] <= at_ms]
+            waiting = [item for item in put if item["taken_ms"] is None or item["taken_ms"] > at_ms]
+            more = [i for i in waiting if i["kind"] in {"idle", "done"} or (i["key"] == key and i["value"] > watermark)]
+            first |= {(self._name(queue["target"], queue["target_instance"]), item["put_ms"]) for item in more[:1]}
+        return first
+
+    def _name(self, vertex: str, instance: int) -> str:
+        """An instance, as answers call it."""
+        copies = {each.name: each.parallelism or 1 for each in self._recording.dataflow.vertices}
+        return vertex if copies[vertex] == 1 else f"{vertex}[{instance}]"
+
     def waiting_since(self, name: str, key: int, at_ms: int, watermark: int) -> set[int | None]:
         """Since when on each queue into an instance something waits that could let out more than a watermark."""
         vertex, _, number = name.rstrip("]").partition("[")
@@ -380,11 +401,9 @@ class DataflowOracle:
 
     def standing_still(self, vertex: str, instance: int, at_ms: int) -> set[str]:
         """The instances that the script stalls, of this one and of merges in front of it, as answers call them."""
-        copies = {each.name: each.parallelism or 1 for each in self._recording.dataflow.vertices}
         merges = {(q["source"], q["source_instance"]) for q in self._into(vertex, instance)}
         way = {(vertex, instance), *(place for place in merges if place[0] not in self._sources)}
-        stalled = {place for place in way if self._stands_still(*place, at_ms)}
-        return {name if copies[name] == 1 else f"{name}[{number}]" for name, number in stalled}
+        return {self._name(*place) for place in way if self._stands_still(*place, at_ms)}
 
     def _stands_still(self, vertex: str, instance: int, at_ms: int) -> bool:
         """Whether the script stalls an instance at a moment."""

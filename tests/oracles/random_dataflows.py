@@ -186,6 +186,14 @@ def with_half_stalled(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(vertices=vertices, faults=(*dataflow.faults, stall))
 
 
+def with_barriers(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same with barriers, of which source `a` sends none for some beats: so nothing is taken from the others."""
+    rng = Random(seed)
+    stall = flow.Stall("a", at_ms=rng.choice(BEATS[2:14]), for_ms=3_000, instance=rng.choice((None, 0)))
+    snapshots: Any = {"guarantee": "exactly_once", "snapshot_every_ms": 500}
+    return dataflow.replace(faults=(*dataflow.faults, stall), **snapshots)
+
+
 def beats_of(dataflow: flow.Dataflow) -> list[int]:
     """The beats at which to ask about a run: where an instance stands still those, or else any (ms)."""
     stalls = [fault for fault in dataflow.faults if isinstance(fault, flow.Stall)]

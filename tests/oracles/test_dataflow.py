@@ -10,7 +10,14 @@ import pytest
 
 import wmlab as wm
 from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
-from tests.oracles.random_dataflows import beats_of, on_a_beat, random_dataflow, shaped, with_stall
+from tests.oracles.random_dataflows import (
+    beats_of,
+    on_a_beat,
+    random_dataflow,
+    shaped,
+    with_barriers,
+    with_stall,
+)
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
@@ -144,6 +151,40 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
             wrong += [f"beat {seed}: {text}" for text in differences(recording, at_ms)]
     count(moments, "moments of dataflows by two judges")
     assert wrong == []
+
+
+def test_what_waits_behind_a_barrier_is_on_the_queue_that_the_tables_name(count: Any) -> None:
+    """What a source has sent is not taken before the barrier of the one that stands still has come."""
+    wrong, moments, on_queues = [], 0, 0
+    for seed in range(RUNS):
+        dataflow, rng = with_barriers(on_a_beat(seed), seed), Random(seed)
+        recording = dataflow.record()
+        for at_ms in (beat + 250 for beat in rng.sample(beats_of(dataflow)[:-1], 2)):
+            judge, answer = DataflowOracle(recording), recording.explain(at_ms=at_ms, vertex="count")
+            places = judge.holders("count", answer.instance, answer.key, at_ms)
+            names, causes = (several(answer.facts.get(label)) for label in ("holder", "cause"))
+            watermark = LOWEST if answer.watermark is None else answer.watermark
+            moments += 1
+            if {*names} != judge.names_of(places):
+                wrong.append(f"seed {seed} at {at_ms}: held by {names}, not by {places}")
+            since = dict(zip(names, several(answer.facts.get("waits since"), len(names)), strict=True))
+            on_queue = [name for name, cause in zip(names, causes, strict=True) if cause == "on queue"]
+            truths = {
+                name: judge.on_queues(place, answer.key, at_ms, watermark)
+                for place in places
+                for name in judge.names_of([place])
+                if name in on_queue
+            }
+            on_queues += len(truths)
+            takers = {taker for each in truths.values() for taker, _ in each}
+            if {*several(answer.facts.get("taken by"))} != takers:
+                wrong.append(f"seed {seed} at {at_ms}: to be taken by {answer.facts.get('taken by')}, not {takers}")
+            for name, truth in truths.items():
+                if since[name] not in {since_ms for _, since_ms in truth}:
+                    wrong.append(f"seed {seed} at {at_ms}: waits since {since[name]}, not {truth}")
+    count(moments, "moments of dataflows by two judges")
+    assert wrong == []
+    assert on_queues > 10
 
 
 def test_a_whole_run_says_how_long_each_source_held_the_watermark(count: Any) -> None:
