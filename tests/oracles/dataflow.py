@@ -25,6 +25,8 @@ from typing import Any, NamedTuple, cast
 
 LOWEST = -(2**63)
 HIGHEST = 2**63 - 1
+ENDED = -1
+"""Stands for the partition of a join of which a side that holds has ended."""
 Row = Mapping[str, Any]
 
 
@@ -290,7 +292,7 @@ class DataflowOracle:
 
     def names_of(self, places: Iterable[Place]) -> set[str]:
         """What answers call some places."""
-        return {self._name(*each[:2]) if each.partition is None else each.name for each in places}
+        return {self._name(*each[:2]) if each.partition in {None, ENDED} else each.name for each in places}
 
     def holders(self, vertex: str, instance: int, key: int, at_ms: int) -> set[Place]:
         """The places that set the watermark of an instance; empty if all have ended."""
@@ -339,13 +341,20 @@ class DataflowOracle:
             return {place for edge in edges for place in self._behind_edge(vertex, instance, edge, key, at_ms, top)}
         join, places = self.joined(vertex, instance, at_ms), set()
         if join.received[key] <= top:
-            places |= self._behind_edge(vertex, instance, key, key, at_ms, top)
+            places |= self._behind_side(vertex, instance, key, at_ms, top)
         # The highest limit with which nothing above it comes out.
         keeps = [time for time in join.kept[key] if time <= top] if self._by_buffer else [top]
         if keeps and join.limits[key] <= (limit := max(keeps)):
             above = limit if limit == LOWEST else limit + self._joins[vertex][1 - key]
-            places |= self._behind_edge(vertex, instance, 1 - key, 1 - key, at_ms, above)
+            places |= self._behind_side(vertex, instance, 1 - key, at_ms, above)
         return places or {Place(vertex, instance, None)}
+
+    def _behind_side(self, vertex: str, instance: int, side: int, at_ms: int, top: int) -> set[Place]:
+        """What holds a side of a join, which the join is itself for good where that side has ended."""
+        _, of_edge = self.levels(vertex, instance, side, at_ms)
+        if all(each.done for each in of_edge[side].inputs.values()):
+            return {Place(vertex, instance, ENDED)}
+        return self._behind_edge(vertex, instance, side, side, at_ms, top)
 
     def _behind_edge(self, vertex: str, instance: int, edge: int, key: int, at_ms: int, top: int) -> set[Place]:
         _, of_edge = self.levels(vertex, instance, key, at_ms)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import wmlab as wm
-from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
+from tests.oracles.dataflow import ENDED, LOWEST, DataflowOracle, Place
 from tests.oracles.random_dataflows import (
     beats_of,
     on_a_beat,
@@ -113,18 +113,18 @@ def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
         # Something is on its way, or stands still, or is in a join after a restart. An answer looks behind what is on
         # its way for a turn only; where a turn takes no time it names the partitions that hold beside it, and no other.
         named = {name for name in told if _NAMED.match(name)}
-        expected = {place.name for place in places if place.partition is not None}
+        expected = {place.name for place in places if place.partition not in {None, ENDED}}
         is_judged = recording.dataflow.jitter_ms == 0 and named != expected
         return [*wrong, f"{at_ms}: held by {named}, not by {expected}"] if is_judged else wrong
     if not places:
         # All have ended.
         return wrong
     # An instance that stands still holds beside what has not come to it.
-    if told != (truth := {place.name for place in places} | judge.standing_still(vertex, answer.instance, at_ms)):
+    if told != (truth := judge.names_of(places) | judge.standing_still(vertex, answer.instance, at_ms)):
         wrong.append(f"{at_ms}: held by {told}, not by {truth}")
     ranked = [Place(holder.vertex, holder.instance, holder.partition) for holder in answer.holders if not holder.stall]
     wrong += wrong_of_holders(judge, recording, answer, at_ms)
-    if set(ranked[: len(places)]) != places:
+    if set(ranked[: len(places)]) != {p._replace(partition=None) if p.partition == ENDED else p for p in places}:
         wrong.append(f"{at_ms}: ranked {ranked}, not with {places} first")
     # The sides of a join need watermarks of their own.
     is_merged = not any(isinstance(each, flow.Join) for each in recording.dataflow.vertices)
