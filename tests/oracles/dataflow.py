@@ -5,8 +5,10 @@ it; an input that sent an idle message does not count until it sends something e
 what came out set the watermark, and are followed to the partitions of the source behind them. When no input counts, by
 `design` nothing more comes out; by other rules the highest watermark of all does, as in Hazelcast and Flink; then the
 idle ones are followed. Vertices between are those that forward what comes: merges, maps, filters and windows; so are
-sinks. A join sends of a key the lower one of what came and of its limit, which the other side raises; so one side holds
-it or the other, or both.
+sinks. A window that sends bounds only needs the next bound. A join sends of a key the lower one of what came and of its
+limit, which the other side raises; so one side holds it or the other, or both. By its buffer it sends the lower one of
+what came and of the times of that side that it keeps; a row goes when the limit is above its time, which the other side
+raises, too.
 
 Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages; "Stream-to-
 stream join", Implementation of multiple watermarks.
@@ -23,6 +25,8 @@ from typing import Any, NamedTuple, cast
 
 LOWEST = -(2**63)
 HIGHEST = 2**63 - 1
+ENDED = -1
+"""Stands for the partition of a join of which a side that holds has ended."""
 Row = Mapping[str, Any]
 
 
@@ -32,6 +36,11 @@ class Place(NamedTuple):
     vertex: str
     instance: int
     partition: int | None
+
+    @property
+    def name(self) -> str:
+        """The partition, as answers call it."""
+        return f"partition {self.partition} of {self.vertex}"
 
 
 class Input(NamedTuple):
@@ -116,7 +125,7 @@ class Level:
 
 
 class Joined:
-    """A join of two inputs with one key each, 0 on the left and 1 on the right: what came of each, and what is let out.
+    """A join of two inputs with one key each, 0 on the left and 1 on the right: what came of each, and what it keeps.
 
     `bounds` are how far the time of the right side may be below and above that of the left one.
     """
@@ -125,20 +134,18 @@ class Joined:
         self._bounds = bounds
         self.received = [LOWEST, LOWEST]
         self.limits = [LOWEST, LOWEST]
-        self.sent = [LOWEST, LOWEST]
-        self.since_ms: list[int | None] = [None, None]
+        self.kept: list[list[int]] = [[], []]
 
-    def take(self, edge: int, watermark: int, at_ms: int) -> None:
+    def take(self, edge: int, watermark: int) -> None:
         """A watermark of the key of a side comes on its edge."""
         self.received[edge] = watermark
         self.limits[1 - edge] = max(self.limits[1 - edge], watermark - self._bounds[edge])
-        for key in (0, 1):
-            if self.due(key) > self.sent[key]:
-                self.sent[key], self.since_ms[key] = self.due(key), at_ms
+        self.kept = [[time for time in self.kept[key] if time >= self.limits[key]] for key in (0, 1)]
 
-    def due(self, key: int) -> int:
-        """What may be let out of a key."""
-        return min(self.received[key], self.limits[key])
+    def keep(self, edge: int, time: int) -> None:
+        """A row of a side comes."""
+        if time >= max(self.received[edge], self.limits[edge]):
+            self.kept[edge].append(time)
 
 
 class DataflowOracle:
@@ -152,7 +159,10 @@ class DataflowOracle:
         vertices = recording.dataflow.vertices
         self._sources = {vertex.name: vertex for vertex in vertices if hasattr(vertex, "frame_ms")}
         self._joins = {vertex.name: _bounds(vertex.condition) for vertex in vertices if hasattr(vertex, "condition")}
-        self._text = recording.dataflow.rules.base == "design"
+        rules = recording.dataflow.rules.in_effect
+        self._text, self._by_buffer = rules.highest_held_back, rules.emit == "buffer"
+        windows = [vertex for vertex in vertices if hasattr(vertex, "slide_ms")]
+        self._steps_ms = {window.name: window.step_ms for window in windows if rules.bounds_only}
         self._on_queue: defaultdict[int, list[Row]] = defaultdict(list)
         for item in self._items:
             self._on_queue[item["queue"]].append(item)
@@ -173,7 +183,8 @@ class DataflowOracle:
             for item in self._on_queue[queue["queue"]]:
                 if item["taken"] is not None and item["kind"] != "barrier":
                     of_key = item["key"] in {None, key}
-                    message = Message(item["taken_ms"], queue["input"], item["kind"], item["value"])
+                    value = item["time"] if item["kind"] == "event" else item["value"]
+                    message = Message(item["taken_ms"], queue["input"], item["kind"], value)
                     came.append(
                         (item["taken"], queue["edge"], message if of_key else message._replace(kind="other key"))
                     )
@@ -196,9 +207,24 @@ class DataflowOracle:
                 every.take(left._replace(number=edge))
             yield message.at_ms, every.now, levels
 
+    def passing(self, vertex: str, instance: int, key: int, watermark: int) -> tuple[int, int, str, str] | None:
+        """When an instance first coalesced a watermark so high (ms), the one that it was, by which input and message.
+
+        The input is the vertex in front of an edge, the message what came out of the queues of that edge. None: never.
+        """
+        levels = {edge: Level(numbers, text=self._text) for edge, numbers in self._edges(vertex, instance).items()}
+        every = Level(levels, text=self._text)
+        for _, edge, message in self._messages(vertex, instance, key):
+            for left in levels[edge].take(message):
+                every.take(left._replace(number=edge))
+                if every.watermark >= watermark:
+                    source = next(q["source"] for q in self._into(vertex, instance) if q["edge"] == edge)
+                    return message.at_ms, every.watermark, source, left.kind
+        return None
+
     def joined(self, vertex: str, instance: int, until_ms: float, taken: float = float("inf")) -> Joined:
         """A join at a moment, or before it took something; at first what a snapshot gave back."""
-        join = self._restored(vertex)
+        join = self._restored(vertex, instance)
         edges = {edge: Level(numbers, text=self._text) for edge, numbers in self._edges(vertex, instance).items()}
         both = [self._messages(vertex, instance, key) for key in (0, 1)]
         for number, (position, edge, _) in enumerate(both[0]):
@@ -208,21 +234,26 @@ class DataflowOracle:
             for left in edges[edge].take(message):
                 if left.kind == "watermark":
                     assert left.value is not None
-                    join.take(edge, left.value, left.at_ms)
+                    join.take(edge, left.value)
+            if message.kind == "event" and message.value is not None:
+                join.keep(edge, message.value)
         return join
 
-    def _restored(self, vertex: str) -> Joined:
-        """A join as the execution begins: of all instances the lowest that they had saved."""
+    def _restored(self, vertex: str, instance: int) -> Joined:
+        """A join as the execution begins: its rows, and of all instances the lowest that they had saved."""
         join = Joined(self._joins[vertex])
         row = self._recording.table("executions").to_pylist()[self._execution - 1]
         if row["snapshot"] is not None:
             before = self._saved_in
-            copies = {q["target_instance"] for q in self._queues if q["target"] == vertex}
+            copies = sorted({q["target_instance"] for q in self._queues if q["target"] == vertex})
             saved = [
                 before.joined(vertex, number, float("inf"), before.barrier(vertex, number, row["snapshot"]))
                 for number in copies
             ]
-            join.received = [min(each.received[key] for each in saved) for key in (0, 1)]
+            # By its buffer a join saves its rows and limits, and not what came.
+            if not self._by_buffer:
+                join.received = [min(each.received[key] for each in saved) for key in (0, 1)]
+            join.kept = [[*times] for times in saved[instance].kept]
             join.limits = [min(each.limits[key] for each in saved) for key in (0, 1)]
         return join
 
@@ -259,6 +290,10 @@ class DataflowOracle:
                 held[edge] += (to_ms - from_ms) * every.inputs[edge].counts
         return held
 
+    def names_of(self, places: Iterable[Place]) -> set[str]:
+        """What answers call some places."""
+        return {self._name(*each[:2]) if each.partition in {None, ENDED} else each.name for each in places}
+
     def holders(self, vertex: str, instance: int, key: int, at_ms: int) -> set[Place]:
         """The places that set the watermark of an instance; empty if all have ended."""
         every, _ = self.levels(vertex, instance, key, at_ms)
@@ -268,17 +303,35 @@ class DataflowOracle:
         """The places that are below a watermark that an instance needs."""
         places = self._below(vertex, instance, key, at_ms, needed - 1)
         # Where none counts, a row in any partition could let something out, also in one that is not below.
-        return {place for place in places if place.partition is None or self._left(place, key, at_ms) < needed}
+        return {place for place in places if place.partition is None or self.left(place, key, at_ms) < needed}
 
-    def _left(self, place: Place, key: int, at_ms: int) -> int:
+    def cause(self, place: Place, key: int, at_ms: int, watermark: int) -> str:
+        """Why a partition holds a watermark: by its rows or only by the frames of its source, or it is idle."""
+        numbers = {q["queue"] for q in self._queues if (q["source"], q["source_instance"]) == place[:2]}
+        sent = sorted(
+            (item["put_ms"], item["sequence"], item["kind"], item["value"])
+            for item in self._items
+            if item["queue"] == min(numbers) and item["put_ms"] <= at_ms
+        )
+        if f"partition {place.partition} of {place.vertex}" in self.not_waited_for(at_ms, HIGHEST, key):
+            return "idle" if sent and sent[-1][2] == "idle" else "silent"
+        highest = max([watermark, *(value for _, _, kind, value in sent if kind == "watermark")])
+        return "throttled" if highest != LOWEST and self._mark(place, key, at_ms) > highest else "slow"
+
+    def left(self, place: Place, key: int, at_ms: int) -> int:
         """The watermark of a partition in the frames of its source; `LOWEST` before the first."""
+        mark = self._mark(place, key, at_ms)
+        return self._floor(None if mark == LOWEST else mark, self._sources[place.vertex].frame_ms)
+
+    def _mark(self, place: Place, key: int, at_ms: int) -> int:
+        """The watermark of a partition; `LOWEST` before the first."""
         where = place.vertex, place.instance, "partition", place.partition, key
         columns = ("vertex", "instance", "level", "input", "key")
         mine = [
             row["value"] for row in self._steps if tuple(row[c] for c in columns) == where and row["at_ms"] <= at_ms
         ]
         marks = [mark for mark in mine if mark is not None]
-        return self._floor(marks[-1] if marks else None, self._sources[place.vertex].frame_ms)
+        return marks[-1] if marks else LOWEST
 
     def _below(self, vertex: str, instance: int, key: int, at_ms: int, top: int) -> set[Place]:
         """The places without which nothing above `top` comes out of an instance."""
@@ -286,14 +339,22 @@ class DataflowOracle:
             every, _ = self.levels(vertex, instance, key, at_ms)
             edges = every.up_to(top)
             return {place for edge in edges for place in self._behind_edge(vertex, instance, edge, key, at_ms, top)}
-        join, amount = self.joined(vertex, instance, at_ms), self._joins[vertex][1 - key]
-        places = set()
+        join, places = self.joined(vertex, instance, at_ms), set()
         if join.received[key] <= top:
-            places |= self._behind_edge(vertex, instance, key, key, at_ms, top)
-        if join.limits[key] <= top:
-            above = top if top == LOWEST else top + amount
-            places |= self._behind_edge(vertex, instance, 1 - key, 1 - key, at_ms, above)
+            places |= self._behind_side(vertex, instance, key, at_ms, top)
+        # The highest limit with which nothing above it comes out.
+        keeps = [time for time in join.kept[key] if time <= top] if self._by_buffer else [top]
+        if keeps and join.limits[key] <= (limit := max(keeps)):
+            above = limit if limit == LOWEST else limit + self._joins[vertex][1 - key]
+            places |= self._behind_side(vertex, instance, 1 - key, at_ms, above)
         return places or {Place(vertex, instance, None)}
+
+    def _behind_side(self, vertex: str, instance: int, side: int, at_ms: int, top: int) -> set[Place]:
+        """What holds a side of a join, which the join is itself for good where that side has ended."""
+        _, of_edge = self.levels(vertex, instance, side, at_ms)
+        if all(each.done for each in of_edge[side].inputs.values()):
+            return {Place(vertex, instance, ENDED)}
+        return self._behind_edge(vertex, instance, side, side, at_ms, top)
 
     def _behind_edge(self, vertex: str, instance: int, edge: int, key: int, at_ms: int, top: int) -> set[Place]:
         _, of_edge = self.levels(vertex, instance, key, at_ms)
@@ -310,10 +371,48 @@ class DataflowOracle:
         if source in self._sources:
             still = {Place(source, instance, None)} if self._stands_still(source, instance, at_ms) else None
             return still or self._partitions(source, instance, key, top, at_ms)
+        if source in self._steps_ms and top != LOWEST:
+            top += self._steps_ms[source] - 1 - top % self._steps_ms[source]
         come = top
         if source not in self._joins:
             come = self.levels(source, instance, key, at_ms)[0].watermark
         return {Place(source, instance, None)} if come > top else self._below(source, instance, key, at_ms, top)
+
+    def on_queues(self, place: Place, key: int, at_ms: int, watermark: int) -> set[tuple[str, int]]:
+        """The first on each queue of an instance that could let out more: who has to take it, and since when (ms)."""
+        first = set()
+        for queue in self._queues:
+            if (queue["source"], queue["source_instance"]) != place[:2]:
+                continue
+            put = [item for item in self._on_queue[queue["queue"]] if item["put_ms"] <= at_ms]
+            waiting = [item for item in put if item["taken_ms"] is None or item["taken_ms"] > at_ms]
+            more = [i for i in waiting if i["kind"] in {"idle", "done"} or (i["key"] == key and i["value"] > watermark)]
+            first |= {(self._name(queue["target"], queue["target_instance"]), item["put_ms"]) for item in more[:1]}
+        return first
+
+    def _name(self, vertex: str, instance: int) -> str:
+        """An instance, as answers call it."""
+        copies = {each.name: each.parallelism or 1 for each in self._recording.dataflow.vertices}
+        return vertex if copies[vertex] == 1 else f"{vertex}[{instance}]"
+
+    def waiting_since(self, name: str, key: int, at_ms: int, watermark: int) -> set[int | None]:
+        """Since when on each queue into an instance something waits that could let out more than a watermark."""
+        vertex, _, number = name.rstrip("]").partition("[")
+        if vertex in self._sources:
+            return {None}
+        since = set[int | None]()
+        for queue in self._into(vertex, int(number or 0)):
+            put = [item for item in self._on_queue[queue["queue"]] if item["put_ms"] <= at_ms]
+            waiting = [item for item in put if item["taken_ms"] is None or item["taken_ms"] > at_ms]
+            more = [i for i in waiting if i["kind"] in {"idle", "done"} or (i["key"] == key and i["value"] > watermark)]
+            since.add(more[0]["put_ms"] if more else None)
+        return since
+
+    def standing_still(self, vertex: str, instance: int, at_ms: int) -> set[str]:
+        """The instances that the script stalls, of this one and of merges in front of it, as answers call them."""
+        merges = {(q["source"], q["source_instance"]) for q in self._into(vertex, instance)}
+        way = {(vertex, instance), *(place for place in merges if place[0] not in self._sources)}
+        return {self._name(*place) for place in way if self._stands_still(*place, at_ms)}
 
     def _stands_still(self, vertex: str, instance: int, at_ms: int) -> bool:
         """Whether the script stalls an instance at a moment."""
@@ -350,7 +449,7 @@ class DataflowOracle:
     def not_waited_for(self, at_ms: int, watermark: int | None, key: int) -> dict[str, int]:
         """The partitions of all sources that are idle with a watermark below this one, with when they became so (ms).
 
-        That is the idle timeout after the last row, or after the begin of the execution.
+        That is the idle timeout after the last row, or after the begin of the execution. What has ended is not idle.
         """
         idle: dict[str, int] = {}
         if watermark is None:
@@ -364,10 +463,19 @@ class DataflowOracle:
                 marks = [step["value"] for step in mine if step["value"] is not None]
                 rows = (r for r in reads if (r["vertex"], r["partition"]) == (source, number) and r["at_ms"] <= at_ms)
                 since_ms = max((row["at_ms"] for row in rows), default=begun_ms) + known.idle_timeout_ms
-                is_below = key in {time.key for time in known.times} and (not marks or marks[-1] < watermark)
+                is_over = self._has_ended(source, number % (known.parallelism or 1), at_ms)
+                is_below = (
+                    not is_over and key in {time.key for time in known.times} and (not marks or marks[-1] < watermark)
+                )
                 if is_below and since_ms <= at_ms:
                     idle[f"partition {number} of {source}"] = since_ms
         return idle
+
+    def _has_ended(self, vertex: str, instance: int, at_ms: int) -> bool:
+        """Whether an instance has sent that it has ended."""
+        numbers = {q["queue"] for q in self._queues if (q["source"], q["source_instance"]) == (vertex, instance)}
+        ends = (item["put_ms"] for item in self._items if item["queue"] in numbers and item["kind"] == "done")
+        return min(ends, default=at_ms + 1) <= at_ms
 
     def fault(self, source: str, partition: int, at_ms: int) -> tuple[str, int, int] | None:
         """The first fault of the script that keeps rows of a partition back now: its kind, and from when to when (ms).
@@ -382,16 +490,11 @@ class DataflowOracle:
                     return kind, fault.at_ms, until_ms
         return None
 
-    def next_frame(self, source: str, instance: int, at_ms: int) -> int | None:
-        """The lowest watermark of its frames above all that an instance of a source has sent; None: it sent none."""
-        numbers = {q["queue"] for q in self._queues if (q["source"], q["source_instance"]) == (source, instance)}
-        sent = [
-            item["value"]
-            for item in self._items
-            if item["queue"] in numbers and item["kind"] == "watermark" and item["put_ms"] <= at_ms
-        ]
-        frame = self._sources[source].frame_ms
-        return (max(sent) // frame + 1) * frame if sent else None
+    def next_frame(self, place: Place, at_ms: int) -> int | None:
+        """The lowest watermark of its frames above all that a partition has reached; None: it has reached none."""
+        source = self._sources[place.vertex]
+        mark, frame = self._mark(place, source.times[0].key, at_ms), source.frame_ms
+        return None if mark == LOWEST else (mark // frame + 1) * frame
 
     def _read_by(self, source: str, instance: int) -> list[int]:
         known = self._sources[source]

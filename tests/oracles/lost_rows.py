@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.oracles.dataflow import DataflowOracle
+from tests.oracles.dataflow import HIGHEST, DataflowOracle
 from wmlab import dataflow as flow
 
 Row = Mapping[str, Any]
@@ -70,6 +70,28 @@ class LostRows:
         window = next(vertex for vertex in self._script.vertices if vertex.name == drop["vertex"])
         late_from = drop["time"] // window.step_ms * window.step_ms + window.step_ms
         return added != [] and self._passed_ms(drop, row["vertex"], row["instance"], late_from) <= added[0]
+
+    def not_waited_for(self, drop: Row, join: str) -> dict[str, int]:
+        """The partitions of both sides of a join for which the watermark that passed a row did not wait, since when.
+
+        That is so where the merge behind the join had it as an idle input then; else it is empty.
+        """
+        judge = DataflowOracle(self._recording)
+        every = judge.history(drop["vertex"], drop["instance"], drop["key"])
+        passed_ms = next(at_ms for at_ms, coalesced, _ in every if coalesced.watermark >= drop["limit"])
+        queues = self._recording.table("queues").to_pylist()
+        edge = next(q["edge"] for q in queues if q["target"] == "all" and q["source"] in {join, "plain"})
+        if not judge.levels("all", 0, drop["key"], passed_ms)[0].inputs[edge].idle:
+            return {}
+        idle = {}
+        for key in (0, 1):
+            idle |= judge.not_waited_for(passed_ms, HIGHEST, key)
+        sides = {queue["source"] for queue in queues if queue["target"] == join}
+        return {name: since_ms for name, since_ms in idle.items() if name.split()[-1] in sides}
+
+    def without_idleness(self, source: str) -> list[str]:
+        """The rows that windows drop when no partition of a source is ever idle."""
+        return sorted(d["row"] for d in self._run_with(source, idle_timeout_ms=0).table("drops").to_pylist())
 
     def _run_with(self, source: str, **fields: Any) -> Any:
         vertices = [replace(vertex, **fields) if vertex.name == source else vertex for vertex in self._script.vertices]

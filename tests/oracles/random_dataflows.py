@@ -56,7 +56,7 @@ def with_instances(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
 
 
 def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
-    """The same with two sources of other keys, that are joined instead of merged."""
+    """The same with two sources of other keys, that are joined instead of merged, by either rule of what they send."""
     rng = Random(seed)
     left, *others = (vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Source))
     right = replace(others[0] if others else _source("b", rng), name="b")
@@ -66,7 +66,35 @@ def with_join(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     condition = f"left.user == right.user and left.t - {below} <= right.t and right.t <= left.t + {above}"
     vertices = (left, right, flow.Join("both", condition), window, flow.Sink("out"))
     edges: Any = ["a -> both -> count -> out", "b -> both"]
-    return dataflow.replace(vertices=vertices, edges=edges, rules=flow.Rules(emit="state"))
+    rules = flow.Rules(emit=rng.choice((None, "state", "buffer")), bounds_only=rng.choice((None, True)))
+    return dataflow.replace(vertices=vertices, edges=edges, rules=rules)
+
+
+def over_a_join(seed: int, *, mapped: bool) -> flow.Dataflow:
+    """A merge of a join with a third source; rows of both sides come so late that the join is idle meanwhile.
+
+    With `mapped` the rows behind the join are those of its left side.
+    """
+    rng = Random(seed)
+    dataflow = with_join(random_dataflow(seed), seed)
+    left, right, join, window, out = dataflow.vertices
+    sides = [replace(side, idle_timeout_ms=rng.choice((800, 1_500))) for side in (left, right)]
+    other = replace(_source("c", rng), idle_timeout_ms=60_000)
+    way: list[Any] = [join]
+    if mapped:
+        way.append(flow.Map("plain", select={name: name for name in left.columns}))
+    else:
+        rows = [(*row, *row[:3], f"right {row[3]}") for row in other.rows]
+        columns = [*left.columns, *(f"right_{name}" for name in left.columns)]
+        other = replace(other, columns=columns, rows=rows)
+    late = [
+        flow.LatePartition(side.name, number, at_ms=2_000, for_ms=3_000, by_ms=3_000)
+        for side in sides
+        for number in range(side.partitions)
+    ]
+    edges = [" -> ".join(["a", *(each.name for each in way), "all -> count -> out"]), "b -> both", "c -> all"]
+    vertices = (*sides, other, *way, flow.Merge("all"), window, out)
+    return dataflow.replace(vertices=vertices, edges=edges, faults=late, jitter_ms=0)
 
 
 def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
@@ -78,6 +106,30 @@ def with_restart(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
         "snapshot_every_ms": rng.choice((500, 2_000)),
     }
     return dataflow.replace(faults=(*dataflow.faults, restart), **snapshots)
+
+
+def without_merge(dataflow: flow.Dataflow) -> flow.Dataflow:
+    """The same, and the window itself has all sources as its inputs."""
+    vertices = [vertex for vertex in dataflow.vertices if not isinstance(vertex, flow.Merge)]
+    names = [vertex.name for vertex in vertices if isinstance(vertex, flow.Source)]
+    return dataflow.replace(vertices=vertices, edges=["count -> out", *(f"{name} -> count" for name in names)])
+
+
+def with_second_window(dataflow: flow.Dataflow) -> flow.Dataflow:
+    """The same with another window `again` behind the window, twice its size, over the ends of its results."""
+    window = next(vertex for vertex in dataflow.vertices if isinstance(vertex, flow.Window))
+    again = flow.Window("again", 2 * window.size_ms, column="end", aggregates={"m": "count()"})
+    edges = [edge for edge in dataflow.edges if edge.source != "count"]
+    return dataflow.replace(vertices=(*dataflow.vertices, again), edges=[*edges, "count -> again -> out"])
+
+
+def with_ends(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same, and some of the sources end behind their last row, the first one always."""
+    rng = Random(seed)
+    sources = [vertex.name for vertex in dataflow.vertices if isinstance(vertex, flow.Source)]
+    ending = {sources[0], *(name for name in sources if rng.random() < 0.5)}
+    vertices = [replace(vertex, ends=True) if vertex.name in ending else vertex for vertex in dataflow.vertices]
+    return dataflow.replace(vertices=vertices)
 
 
 def on_a_beat(seed: int) -> flow.Dataflow:
@@ -126,6 +178,22 @@ def with_stall(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
     return dataflow.replace(faults=(*dataflow.faults, stall))
 
 
+def with_half_stalled(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same with two instances of the window, of which one stands still for some beats."""
+    rng = Random(seed)
+    vertices = [replace(vertex, parallelism=2) if vertex.name == "count" else vertex for vertex in dataflow.vertices]
+    stall = flow.Stall("count", at_ms=rng.choice(BEATS[2:14]), for_ms=3_000, instance=rng.choice((0, 1)))
+    return dataflow.replace(vertices=vertices, faults=(*dataflow.faults, stall))
+
+
+def with_barriers(dataflow: flow.Dataflow, seed: int) -> flow.Dataflow:
+    """The same with barriers, of which source `a` sends none for some beats: so nothing is taken from the others."""
+    rng = Random(seed)
+    stall = flow.Stall("a", at_ms=rng.choice(BEATS[2:14]), for_ms=3_000, instance=rng.choice((None, 0)))
+    snapshots: Any = {"guarantee": "exactly_once", "snapshot_every_ms": 500}
+    return dataflow.replace(faults=(*dataflow.faults, stall), **snapshots)
+
+
 def beats_of(dataflow: flow.Dataflow) -> list[int]:
     """The beats at which to ask about a run: where an instance stands still those, or else any (ms)."""
     stalls = [fault for fault in dataflow.faults if isinstance(fault, flow.Stall)]
@@ -150,17 +218,27 @@ def _beating(name: str, rng: Random) -> flow.Source:
         times=(flow.EventTime("t", lag_ms=rng.choice((0, 500, 2_000))),),
         partitions=2,
         partition_by="part",
+        frame_ms=rng.choice((1, 1, 83)),
         idle_timeout_ms=rng.choice((1_000, 2_000)),
     )
 
 
 def shaped(seed: int) -> flow.Dataflow:
-    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join."""
+    """A random dataflow: of eight every other one restarts, two in a row have several instances, and four a join.
+
+    In every other eight a source ends. Of five two have no merge, of three one has a second window.
+    """
     dataflow = random_dataflow(seed)
+    if seed % 5 < 2:
+        dataflow = without_merge(dataflow)
     if seed % 8 >= 4:
         dataflow = with_join(dataflow, seed)
     if seed % 4 >= 2:
         dataflow = with_instances(dataflow, seed)
+    if seed % 3 == 0:
+        dataflow = with_second_window(dataflow)
+    if seed % 16 >= 8:
+        dataflow = with_ends(dataflow, seed)
     return with_restart(dataflow, seed) if seed % 2 else dataflow
 
 
@@ -186,6 +264,6 @@ def _source(name: str, rng: Random) -> flow.Source:
         times=(flow.EventTime("t", lag_ms=lag_ms),),
         partitions=partitions,
         partition_by="user",
-        frame_ms=rng.choice((1, 1, 100)),
+        frame_ms=rng.choice((1, 1, 100, 83)),
         idle_timeout_ms=rng.choice((800, 1_500, 3_000, 60_000)),
     )

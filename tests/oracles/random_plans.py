@@ -22,9 +22,9 @@ INSTANT_MS = 1_373_846_400_000
 
 
 def random_plan(seed: int) -> wm.progress.PlanScenario:
-    """One query, or two, of three seconds; below zero a shape of its own."""
+    """One query, or two, of three seconds; below zero two shapes of their own."""
     if seed < 0:
-        return _handed_over()
+        return _handed_over() if seed == -1 else _delayed_twice()
     draw = Random(f"plan {seed}")
     names = ["a", "b", "c"][: draw.choice([1, 2, 2, 3])]
     queries = [_query("q", names, draw)]
@@ -58,6 +58,19 @@ def _rules(draw: Random) -> wm.progress.Rules:
     )
     carries, sends = draw.choice(["start", "largest"]), draw.choice(["when full", "every second"])
     return plan.Rules(base, **trackers, carries=carries, sends=sends)
+
+
+def _delayed_twice() -> wm.progress.PlanScenario:
+    """Both chunks of one sequence are late, the later one by less, and further sequences of another source."""
+    of_a = plan.Source("a", rate_per_s=60, buffer_records=5, operators=[plan.Projection(2.0), plan.Emit()])
+    of_b = plan.Source("b", rate_per_s=60, buffer_records=5)
+    late = [plan.DelayBuffer("a", 4, chunk=chunk, by_ms=by_ms) for chunk, by_ms in ((0, 2_400), (1, 1_800))]
+    return plan.PlanScenario(
+        "delayed twice",
+        queries=[plan.Query("q", sources=[of_a, of_b], operators=[plan.Aggregate(500)])],
+        script=late,
+        duration_ms=DURATION_MS,
+    )
 
 
 def _handed_over() -> wm.progress.PlanScenario:

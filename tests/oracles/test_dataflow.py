@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 import wmlab as wm
-from tests.oracles.dataflow import LOWEST, DataflowOracle, Place
-from tests.oracles.random_dataflows import beats_of, on_a_beat, random_dataflow, shaped, with_stall
+from tests.oracles.dataflow import ENDED, LOWEST, DataflowOracle, Place
+from tests.oracles.random_dataflows import (
+    beats_of,
+    on_a_beat,
+    random_dataflow,
+    shaped,
+    with_barriers,
+    with_stall,
+)
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
@@ -43,69 +50,88 @@ def wrong_idle(judge: DataflowOracle, answer: Any, at_ms: int) -> list[str]:
 def wrong_of_holders(judge: DataflowOracle, recording: Any, answer: Any, at_ms: int) -> list[str]:
     """What an answer says otherwise than the judge about the faults and frames of the partitions that hold."""
     names, wrong = several(answer.facts["holder"]), []
+    # Behind a join or a restart another watermark is needed than the next one.
+    is_joined = any(isinstance(each, flow.Join) for each in recording.dataflow.vertices)
+    is_joined = is_joined or len(recording.table("executions")) > 1
     copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
-    labels = ("fault", "fault from", "fault until", "cause", "next watermark")
+    labels = ("fault", "fault from", "fault until", "cause", "next watermark", "waits since")
     rows = zip(names, *(several(answer.facts.get(label), len(names)) for label in labels), strict=True)
-    for name, *fault, cause, next_mark in rows:
+    for name, *fault, cause, next_mark, since_ms in rows:
         if not (partition := _NAMED.findall(name)):
             # An instance that stands still, or from which something is on its way.
+            since = judge.waiting_since(
+                name, answer.key, at_ms, LOWEST if answer.watermark is None else answer.watermark
+            )
+            if cause == "stalled" and since_ms not in since:
+                wrong.append(f"{at_ms}: something waits at {name} since {since_ms}, not {since}")
             continue
         number, vertex = partition[0]
+        place = Place(vertex, int(number) % copies[vertex], int(number))
+        truth = judge.cause(place, answer.key, at_ms, LOWEST if answer.needed is None else answer.needed - 1)
+        if answer.vertex == "count" and not is_joined and truth != cause:
+            wrong.append(f"{at_ms}: the cause of {name} is {cause}, not {truth}")
         expected = judge.fault(vertex, int(number), at_ms) or (None, None, None)
         if tuple(fault) != expected:
             wrong.append(f"{at_ms}: {name} has the fault {fault}, not {expected}")
-        frame = judge.next_frame(vertex, int(number) % copies[vertex], at_ms) if cause == "throttled" else None
+        frame = judge.next_frame(place, at_ms) if cause == "throttled" else None
         if len(recording.table("executions")) == 1 and next_mark != frame:
             wrong.append(f"{at_ms}: the next watermark of {name} is {next_mark}, not {frame}")
     return wrong
 
 
-def differences(recording: Any, at_ms: int) -> list[str]:
-    """What `explain` says otherwise than the judge about the window of a recording at a moment; raises for none."""
-    judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex="count")
-    every, _ = judge.levels("count", answer.instance, answer.key, at_ms)
+def wrong_below(judge: DataflowOracle, answer: Any, at_ms: int, places: set[Place]) -> list[str]:
+    """What an answer says otherwise than the judge about the inputs that are below the watermark that is needed."""
+    marks = several(answer.facts.get("watermark also below"), len(answer.facts.get("also below") or ()))
+    told = dict(zip(several(answer.facts.get("also below")), marks, strict=True))
+    below = judge.below(answer.vertex, answer.instance, answer.key, at_ms, answer.needed)
+    if not below or any(place.partition is None for place in below):
+        return []
+    left = {place.name: judge.left(place, answer.key, at_ms) for place in below - places}
+    truth = {name: None if mark == LOWEST else mark for name, mark in left.items()}
+    return [] if told == truth else [f"{at_ms}: also below are {told}, not {truth}"]
+
+
+def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
+    """What `explain` says otherwise than the judge about the window of a recording, or its sink, at a moment."""
+    judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex=vertex)
+    every, _ = judge.levels(vertex, answer.instance, answer.key, at_ms)
     watermark = None if every.watermark == LOWEST else every.watermark
     wrong = []
     if (answer.watermark, answer.since_ms) != (watermark, every.since_ms):
         wrong.append(f"{at_ms}: watermark {answer.watermark} since {answer.since_ms}, not {watermark}")
-    copies = {vertex.name: vertex.parallelism or 1 for vertex in recording.dataflow.vertices}
-    of_all = [judge.levels("count", number, answer.key, at_ms)[0].watermark for number in range(copies["count"])]
+    copies = {each.name: each.parallelism or 1 for each in recording.dataflow.vertices}
+    of_all = [judge.levels(vertex, number, answer.key, at_ms)[0].watermark for number in range(copies[vertex])]
     if every.watermark != min(of_all):
         wrong.append(f"{at_ms}: instance {answer.instance}, the watermarks are {of_all}")
     wrong += wrong_idle(judge, answer, at_ms)
-    places = judge.holders("count", answer.instance, answer.key, at_ms)
-    named, below = (
-        {
-            Place(vertex, int(number) % copies[vertex], int(number))
-            for number, vertex in _NAMED.findall(str(answer.facts.get(label)))
-        }
-        for label in ("holder", "also below")
-    )
+    places = judge.holders(vertex, answer.instance, answer.key, at_ms)
+    told, also = (set(several(answer.facts.get(label))) for label in ("holder", "also below"))
     marks = [mark for mark in several(answer.facts.get("watermark also below")) if mark is not None]
     if any(mark >= answer.needed for mark in marks):
         wrong.append(f"{at_ms}: {marks} are not below {answer.needed}")
     if any(place.partition is None for place in places):
         # Something is on its way, or stands still, or is in a join after a restart. An answer looks behind what is on
         # its way for a turn only; where a turn takes no time it names the partitions that hold beside it, and no other.
-        expected = {place for place in places if place.partition is not None}
+        named = {name for name in told if _NAMED.match(name)}
+        expected = {place.name for place in places if place.partition not in {None, ENDED}}
         is_judged = recording.dataflow.jitter_ms == 0 and named != expected
         return [*wrong, f"{at_ms}: held by {named}, not by {expected}"] if is_judged else wrong
     if not places:
         # All have ended.
         return wrong
-    if named != places:
-        wrong.append(f"{at_ms}: held by {named}, not by {places}")
+    # An instance that stands still holds beside what has not come to it.
+    if told != (truth := judge.names_of(places) | judge.standing_still(vertex, answer.instance, at_ms)):
+        wrong.append(f"{at_ms}: held by {told}, not by {truth}")
     ranked = [Place(holder.vertex, holder.instance, holder.partition) for holder in answer.holders if not holder.stall]
     wrong += wrong_of_holders(judge, recording, answer, at_ms)
-    if set(ranked[: len(places)]) != places:
+    if set(ranked[: len(places)]) != {p._replace(partition=None) if p.partition == ENDED else p for p in places}:
         wrong.append(f"{at_ms}: ranked {ranked}, not with {places} first")
     # The sides of a join need watermarks of their own.
-    is_merged = answer.needed is not None and not any(isinstance(v, flow.Join) for v in recording.dataflow.vertices)
-    every_below = judge.below("count", answer.instance, answer.key, at_ms, answer.needed) if is_merged else set()
-    if all(place.partition is not None for place in every_below) and every_below and below != every_below - places:
-        wrong.append(f"{at_ms}: also below are {below}, not {every_below - places}")
-    if below & places:
-        wrong.append(f"{at_ms}: one that sets the watermark is among the others: {below}")
+    is_merged = not any(isinstance(each, flow.Join) for each in recording.dataflow.vertices)
+    if is_merged and answer.needed is not None and vertex in {"count", "again"}:
+        wrong += wrong_below(judge, answer, at_ms, places)
+    if told & also:
+        wrong.append(f"{at_ms}: one that sets the watermark is among the others: {told & also}")
     return wrong
 
 
@@ -116,7 +142,8 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
         recording, rng = shaped(seed).with_rules(rules).record(), Random(seed)
         for at_ms in sorted(rng.randrange(200, END_MS) for _ in range(4)):
             moments += 1
-            wrong += [f"seed {seed}: {text}" for text in differences(recording, at_ms)]
+            vertex = rng.choice(("count", "count", recording.dataflow.vertices[-1].name))
+            wrong += [f"seed {seed}: {vertex} {text}" for text in differences(recording, at_ms, vertex)]
         on_beats = with_stall(on_a_beat(seed), seed) if seed % 2 else on_a_beat(seed)
         recording = on_beats.with_rules(rules).record()
         for at_ms in rng.sample(beats_of(on_beats), 4):
@@ -124,6 +151,40 @@ def test_explain_names_first_who_sets_the_watermark(count: Any) -> None:
             wrong += [f"beat {seed}: {text}" for text in differences(recording, at_ms)]
     count(moments, "moments of dataflows by two judges")
     assert wrong == []
+
+
+def test_what_waits_behind_a_barrier_is_on_the_queue_that_the_tables_name(count: Any) -> None:
+    """What a source has sent is not taken before the barrier of the one that stands still has come."""
+    wrong, moments, on_queues = [], 0, 0
+    for seed in range(RUNS):
+        dataflow, rng = with_barriers(on_a_beat(seed), seed), Random(seed)
+        recording = dataflow.record()
+        for at_ms in (beat + 250 for beat in rng.sample(beats_of(dataflow)[:-1], 2)):
+            judge, answer = DataflowOracle(recording), recording.explain(at_ms=at_ms, vertex="count")
+            places = judge.holders("count", answer.instance, answer.key, at_ms)
+            names, causes = (several(answer.facts.get(label)) for label in ("holder", "cause"))
+            watermark = LOWEST if answer.watermark is None else answer.watermark
+            moments += 1
+            if {*names} != judge.names_of(places):
+                wrong.append(f"seed {seed} at {at_ms}: held by {names}, not by {places}")
+            since = dict(zip(names, several(answer.facts.get("waits since"), len(names)), strict=True))
+            on_queue = [name for name, cause in zip(names, causes, strict=True) if cause == "on queue"]
+            truths = {
+                name: judge.on_queues(place, answer.key, at_ms, watermark)
+                for place in places
+                for name in judge.names_of([place])
+                if name in on_queue
+            }
+            on_queues += len(truths)
+            takers = {taker for each in truths.values() for taker, _ in each}
+            if {*several(answer.facts.get("taken by"))} != takers:
+                wrong.append(f"seed {seed} at {at_ms}: to be taken by {answer.facts.get('taken by')}, not {takers}")
+            for name, truth in truths.items():
+                if since[name] not in {since_ms for _, since_ms in truth}:
+                    wrong.append(f"seed {seed} at {at_ms}: waits since {since[name]}, not {truth}")
+    count(moments, "moments of dataflows by two judges")
+    assert wrong == []
+    assert on_queues > 10
 
 
 def test_a_whole_run_says_how_long_each_source_held_the_watermark(count: Any) -> None:
@@ -232,3 +293,21 @@ def test_of_several_instances_the_lowest_watermark_is_told_or_that_of_the_one_as
     asked = {"vertex": "both"}, {"vertex": "both", "instance": 1}, {"vertex": "out"}
     bounds = [recording.explain(**each).facts["bound"] for each in asked]
     assert bounds == ["lowest watermark at both", "watermark at both[1]", "watermark at out"]
+
+
+def test_of_two_times_of_a_side_the_one_that_raised_the_limit_of_a_join_furthest_is_needed() -> None:
+    left = flow.Source("left", columns=["t"], rows=[[t] for t in range(0, 5_000, 250)], arrival="t", times="t")
+    rows = [(t, t, t) for t in range(0, 3_001, 250)]
+    times = [flow.EventTime("u", key=1), flow.EventTime("v", key=2)]
+    right = flow.Source("right", columns=["u", "v", "at"], rows=rows, arrival="at", times=times)
+    condition = "left.t <= right.u and right.u <= left.t + 1000 and left.t <= right.v and right.v <= left.t + 200"
+    recording = flow.Dataflow(
+        "two bounds",
+        vertices=[left, right, flow.Join("both", condition), flow.Sink("out")],
+        edges=["left -> both -> out", "right -> both"],
+        duration_ms="5 s",
+        jitter_ms=0.0,
+    ).record()
+    facts = recording.explain(at_ms="4900 ms", vertex="both", key=0).facts
+    # A limit of 2.8 s is by `v`, and one of 2 s by `u`.
+    assert (facts["watermark"], facts["holder"], facts["row of"]) == (2_800, "partition 0 of right", 3_001)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 from tests.oracles.lost_rows import LostRows
 from tests.oracles.random_dataflows import (
     on_a_beat,
+    over_a_join,
     random_dataflow,
     with_another_fault,
     with_instances,
     with_join,
 )
+from tests.oracles.test_dataflow import several
 from tests.repetitions import repetitions
+from wmlab import dataflow as flow
 
 RUNS = repetitions(60, long=1_000)
 
@@ -83,7 +87,7 @@ def test_rows_that_come_as_the_watermark_passes_them_have_their_reason(count: An
 def test_rows_of_a_partition_that_was_added_late_and_rows_after_a_restart_have_their_reason(count: Any) -> None:
     """An idle partition is proved by runs with other timeouts; another one is not there before its time."""
     wrong, reasons = [], Counter[str]()
-    for seed in range(RUNS // 2):
+    for seed in range(RUNS * 2 // 3):
         recording = with_another_fault(random_dataflow(seed), seed).replace(jitter_ms=0).record()
         judge = LostRows(recording)
         for drop in recording.why_dropped():
@@ -115,3 +119,67 @@ def test_rows_that_a_join_drops_have_their_reason(count: Any) -> None:
     count(reasons.total(), "rows that joins dropped")
     assert wrong == []
     assert min(reasons["idle"], reasons["own rows"]) > 5
+
+
+def test_joined_rows_are_lost_while_both_sides_of_the_join_are_idle(count: Any) -> None:
+    """Rows that a window drops behind a merge of a join; each side alone, never idle, keeps them all.
+
+    What is said of them is true, also where only the partition of one of the two rows is named.
+    """
+    wrong, reasons = [], Counter[str]()
+    for seed in range(RUNS // 10):
+        recording = over_a_join(seed, mapped=seed % 2 == 1).record()
+        judge = LostRows(recording)
+        drops = [drop for drop in recording.table("drops").to_pylist() if drop["vertex"] == "count"]
+        joined = {drop["row"]: drop for drop in drops if not json.loads(drop["row"])["id"].startswith("c")}
+        if not joined:
+            continue
+        wrong += [
+            f"seed {seed}: {side} does not keep all" for side in "ab" if {*judge.without_idleness(side)} & {*joined}
+        ]
+        for answer in recording.why_dropped(vertex="count"):
+            drop = joined.get(json.dumps(answer.row))
+            if drop is None:
+                continue
+            truth, because = judge.not_waited_for(drop, "both"), str(answer.facts["lost because"])
+            reasons[because] += 1
+            told = several(answer.facts.get("partition")), several(answer.facts.get("idle since"))
+            is_known = because == "idle" and {*zip(*told, strict=True)} <= {*truth.items()}
+            if not truth or not (is_known or because == "not known"):
+                wrong.append(f"seed {seed}: {answer.row['id']} is {because} {told}, not {truth}")
+    count(reasons.total(), "joined rows that were lost")
+    assert wrong == []
+    assert reasons.total() > 50
+
+
+def test_a_row_is_passed_where_its_source_is_coalesced_before_another_source_lets_the_watermark_go() -> None:
+    """Partition 1 of `a` is idle as `a` passes the row; once more it is not, and `b` lets it go 3 s later."""
+    of_a = [(at, at, 0, f"a{at}") for at in range(0, 9_000, 100)]
+    of_a += [(0, 0, 1, "first"), (500, 3_500, 1, "in between"), (600, 6_050, 1, "lost")]
+    of_b = [(max(0, at - 3_000), at, 0, f"b{at}") for at in range(0, 9_000, 100)]
+    sources = [
+        flow.Source(
+            name,
+            columns=("t", "at", "part", "id"),
+            rows=rows,
+            arrival="at",
+            times="t",
+            partitions=copies,
+            partition_by="part",
+            parallelism=copies,
+            idle_timeout_ms=1_000,
+        )
+        for name, rows, copies in (("a", of_a, 2), ("b", of_b, 1))
+    ]
+    window = flow.Window("count", 1_000, column="t", aggregates={"n": "count()"})
+    recording = flow.Dataflow(
+        "passed twice",
+        vertices=[*sources, flow.Merge("both"), window, flow.Sink("out")],
+        edges=["a -> both -> count -> out", "b -> both"],
+        duration_ms="9 s",
+        jitter_ms=0.0,
+    ).record()
+    assert differences(recording) == ([], Counter({"idle": 1}))
+    (drop,) = recording.why_dropped()
+    labels = ("passed at", "row before at", "idle since", "kept with timeout")
+    assert [drop.facts[label] for label in labels] == [6_000, 0, 1_000, 3_500]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,11 +62,12 @@ class WindowOracle:
             # It is out when the last of its instances has let it out.
             last = max((each[0]["put_ms"], number) for number, each in results.items() if each)
             of_last = results[last[1]][0]["execution"]
-            levels = DataflowOracle(self._recording, of_last)
-            passed = (each for each in levels.history(self._vertex, last[1], 0) if each[1].watermark >= end)
-            since_ms, coalesced, _ = next(passed)
-            out = {"came out at": last[0], "results": left}
-            return {"cause": "came out", "since": since_ms, "watermark": coalesced.watermark, **out}
+            judge = DataflowOracle(self._recording, of_last)
+            # Without such a watermark the end of the inputs let it out.
+            passing = judge.passing(self._vertex, last[1], 0, end)
+            since_ms, watermark, source, message = (None,) * 4 if passing is None else passing
+            out = {"came out at": last[0], "results": left, "let out by": source, "message": message}
+            return {"cause": "came out", "since": since_ms, "watermark": watermark, **out}
         drops = [drop for drop in self._drops if begin <= drop["time"] < end and drop["at_ms"] <= at_ms]
         waiting = [
             item
@@ -75,6 +76,12 @@ class WindowOracle:
             and item["put_ms"] <= at_ms and (item["taken_ms"] is None or item["taken_ms"] > at_ms)
         ]  # fmt: skip
         return {"cause": "empty", "lost rows": len(drops) or None, "on a queue": len(waiting) or None}
+
+    def let_out_apart(self, ends: Iterable[int], at_ms: int) -> list[int]:
+        """The ends of the windows that instances have let out at different moments."""
+        execution = max(row["execution"] for row in self._executions if row["started_ms"] <= at_ms)
+        of_each = {end: [self._results(number, execution, end, at_ms) for number in self._copies] for end in ends}
+        return [end for end, results in of_each.items() if len({each[0]["put_ms"] for each in results if each}) > 1]
 
     def _before(self, number: int, execution: int) -> tuple[int, int, int] | None:
         """What an execution goes on from: the execution, its snapshot, and when the instance had saved it (ms)."""
@@ -126,17 +133,21 @@ class WindowOracle:
 
     def released_ms(self, end: int, at_ms: int, until_ms: int) -> int | None:
         """When the watermark reaches the end of a window if no row comes after a moment; None: not until then (ms)."""
-        vertices = [
-            replace(vertex, rows=tuple(row for row in vertex.rows if row[1] <= at_ms))
-            if isinstance(vertex, flow.Source)
-            else vertex
-            for vertex in self._recording.dataflow.vertices
-        ]
         script = self._recording.dataflow
+        vertices = [
+            replace(vertex, rows=self._come_by(vertex, at_ms)) if isinstance(vertex, flow.Source) else vertex
+            for vertex in script.vertices
+        ]
         faults = tuple(fault for fault in script.faults if fault.at_ms <= at_ms)
         run = script.replace(vertices=vertices, faults=faults, duration_ms=until_ms + 1).record()
         steps = DataflowOracle(run).history(self._vertex, 0, 0)
         return next((ms for ms, every, _ in steps if every.watermark >= end), None)
+
+    def _come_by(self, source: flow.Source, at_ms: int) -> tuple[Any, ...]:
+        """The rows of a source that were read by a moment, by their last column."""
+        reads = self._recording.table("source_rows").to_pylist()
+        names = {json.loads(r["row"])["id"] for r in reads if r["vertex"] == source.name and r["at_ms"] <= at_ms}
+        return tuple(row for row in source.rows if row[-1] in names)
 
     def has_late_rows(self, at_ms: int) -> bool:
         """Whether rows that a fault delayed come after a moment."""
@@ -147,16 +158,16 @@ class WindowOracle:
 
         A row is a source, a partition, and an event time. What the script has after the moment does not come.
         """
+        script = self._recording.dataflow
         vertices = []
-        for vertex in self._recording.dataflow.vertices:
+        for vertex in script.vertices:
             if isinstance(vertex, flow.Source):
-                known = [row for row in vertex.rows if row[1] <= at_ms]
                 more = [(time, at_ms + 1, number, "more") for name, number, time in rows if name == vertex.name]
-                vertices.append(replace(vertex, rows=(*known, *more)))
+                vertices.append(replace(vertex, rows=(*self._come_by(vertex, at_ms), *more)))
             else:
                 vertices.append(vertex)
-        script = self._recording.dataflow
         faults = tuple(fault for fault in script.faults if fault.at_ms <= at_ms)
         run = script.replace(vertices=vertices, faults=faults, duration_ms=at_ms + 3).record()
-        every, _ = DataflowOracle(run).levels(self._vertex, 0, 0, at_ms + 2)
-        return every.watermark >= end
+        judge = DataflowOracle.at(run, at_ms + 2)
+        every = [judge.levels(self._vertex, number, 0, at_ms + 2)[0].watermark for number in self._copies]
+        return min(every) >= end
