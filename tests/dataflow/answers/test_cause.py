@@ -136,3 +136,42 @@ def test_a_comparison_has_the_results_of_each_run_though_none_failed() -> None:
     assert (none, every) == (0, runs[1].counts["sunk"])
     assert every > few > 0
     assert dict(wm.compare(*runs).results)["results"] == (none, every, few)
+
+
+def joined_by(emit: Any, *, more: tuple[tuple[str, int], ...] = ()) -> Recording:
+    """Two sides of a join, of which b is behind; `more` are rows that come at 600 ms."""
+    rows = {"a": [(0, 10), (100, 150), (200, 300)], "b": [(0, 10), (110, 61)]}
+    for name, time in more:
+        rows[name].append((600, time))
+    sides = [
+        flow.Source(name, columns=("at", "t"), rows=rows[name], arrival="at", times=[flow.EventTime("t", key=key)])
+        for key, name in enumerate(rows)
+    ]
+    join = flow.Join("j", "left.t - 100 <= right.t and right.t <= left.t + 50")
+    return flow.Dataflow(
+        "sides",
+        vertices=[*sides, join, flow.Sink("out")],
+        edges=["a -> j -> out", "b -> j"],
+        rules=flow.Rules(emit=emit),
+        duration_ms=1_000,
+        jitter_ms=0,
+    ).record()
+
+
+@pytest.mark.parametrize("emit", ["state", "buffer"])
+def test_a_join_is_held_by_the_side_that_lets_its_rows_go(emit: Any) -> None:
+    """By the state, the limit of 11 has to rise; by the buffer, it has to rise above the row of 150."""
+    answer = joined_by(emit).explain(at_ms=500, vertex="j", key=0)
+    let_out = {"state": 11, "buffer": 150}[emit]
+    needed = {"state": 62, "buffer": 201}[emit]
+    assert (answer.watermark, answer.facts["holder"], answer.facts["cause"]) == (let_out, "partition 0 of b", "slow")
+    assert (answer.facts["row in each of"], answer.facts["row of"]) == ("partition 0 of b", needed)
+    for time, is_released in ((needed - 1, False), (needed, True)):
+        watermark = joined_by(emit, more=(("b", time),)).explain(at_ms=700, vertex="j", key=0).watermark
+        assert (watermark > let_out) is is_released
+    assert joined_by(emit, more=(("a", 900),)).explain(at_ms=700, vertex="j", key=0).watermark == let_out
+
+
+def test_a_join_that_keeps_no_row_below_is_held_by_the_side_of_the_key() -> None:
+    answer = joined_by("buffer", more=(("b", 600),)).explain(at_ms=900, vertex="j", key=0)
+    assert (answer.watermark, answer.facts["holder"]) == (300, "partition 0 of a")

@@ -2,7 +2,8 @@
 
 At every level the inputs that count and are below the value hold it; of these each is followed to what feeds it, up to
 one that holds. It is the partition of a source, a queue, a vertex with work in flight, or an input that has no such
-key. A join needs both of its sides: for the watermarks of the key, and for those that raise its limit.
+key. A join needs both of its sides: for the watermarks of the key, and for those that raise its limit; one that emits
+by its buffer needs the limit only above the rows that it keeps.
 
 An instance that stands still holds all that it has to take or to send, and is named before what else is missing.
 
@@ -25,8 +26,8 @@ from wmlab.core.words import moment
 from wmlab.dataflow.answers.cause import Holder, Kind
 from wmlab.dataflow.answers.job import LevelState, ReadPartition
 from wmlab.dataflow.answers.run import BEGINS, DataflowRun, RecordedRow
-from wmlab.dataflow.model.items import DONE, FrameGrid, Idle, Watermark
-from wmlab.dataflow.model.join import START, JoinState
+from wmlab.dataflow.model.items import DONE, FrameGrid, Idle, Watermark, row_time
+from wmlab.dataflow.model.join import LEFT, RIGHT, START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
@@ -175,6 +176,8 @@ class Search:
         result = [] if received != START and received >= target.value else self._side(vertex, instance, beside)
         if self.joins[vertex].output == "state":
             result += self._limit(vertex, instance, target.beside(state.limits[target.key]))
+        else:
+            result += self._kept(vertex, instance, target, state)
         return result or self._inside(vertex, instance, target)
 
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
@@ -287,9 +290,24 @@ class Search:
         value = target.value if target.value == START else target.value + amounts[other]
         return self._side(vertex, instance, replace(target, key=other, value=value))
 
+    def _kept(self, vertex: str, instance: int, target: Target, state: JoinState) -> list[Blocking]:
+        """What keeps the rows below the value in a join, which go when any limit has passed them: the nearest one."""
+        join = self.joins[vertex]
+        side = LEFT if target.key in join.keys[LEFT] else RIGHT
+        column = join.keys[side][target.key]
+        rows = [row.values for row in state.buffers[side] if row_time(row.values, column) < target.value]
+        if not rows:
+            return []
+        bounded = {key for by in join.bounds.values() for key in by}
+        columns = {key: at for key, at in join.keys[side].items() if key in bounded}
+        above = {key: max(row_time(row, at) for row in rows) + 1 for key, at in columns.items()}
+        key = min(above, key=lambda key: (above[key] - state.limits[key], key != target.key))
+        oldest = min(row_time(row, column) for row in rows)
+        return self._limit(vertex, instance, replace(target.beside(oldest), key=key, value=above[key]))
+
     def _side(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The holders behind the input of a join that has the key."""
-        return self._edge(vertex, instance, target, 0 if target.key in self.joins[vertex].keys[0] else 1)
+        return self._edge(vertex, instance, target, LEFT if target.key in self.joins[vertex].keys[LEFT] else RIGHT)
 
     def _edge(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
         """The holders behind an input of a vertex that gets the watermarks of each input by itself.
