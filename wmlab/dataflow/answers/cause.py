@@ -65,10 +65,9 @@ class Holder:
     by `queue_to`, behind `items_before` items; so many items fill a queue without room.
 
     `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the source has
-    rejected since. `needs_time` is the event time that would release it; where the clock moves it, a row after
-    `row_after_ms` would. `next_mark` is the next watermark that a throttled source lets through. `idle_at_ms` is when
-    it becomes idle if nothing comes, `idle_since_ms` since when it is. `end_helps` says whether its end would release
-    it. `through` are the vertices between it and the one explained.
+    rejected since. `needs_time` is the event time that would release it. `next_mark` is the next watermark that a
+    throttled source lets through. `idle_at_ms` is when it becomes idle if nothing comes, `idle_since_ms` since when it
+    is. `end_helps` says whether its end would release it. `through` are the vertices between it and the one explained.
     `marks` are the watermarks of the inputs on the way to it, from the vertex explained on; they rank the holders.
     `fault` happens to it or, where `queue_to` has to take something, to that or to what keeps that from it.
     """
@@ -83,7 +82,6 @@ class Holder:
     rejected: int = 0
     needs_time: int | None = None
     next_mark: int | None = None
-    row_after_ms: int | None = None
     idle_at_ms: int | None = None
     idle_since_ms: int | None = None
     end_helps: bool = True

@@ -70,13 +70,10 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
         "cause": tuple(kind for (_, kind), _ in named),
         "watermark of holder": tuple(holder.mark for holder in of_first),
         "through": tuple(of_first[0].through) if of_first else None,
-        "last row at": tuple(holder.last_ms if holder.partition is not None else None for holder in of_first),
-        "rejected": tuple(holder.rejected or None for holder in of_first),
         "waits since": tuple(holder.last_ms if holder.partition is None else None for holder in of_first),
         "idle since": tuple(holder.idle_since_ms for holder in of_first),
         "next watermark": tuple(holder.next_mark for holder in of_first),
         "taken by": _different(holder.queue_to for holder in of_first),
-        "items before": tuple(holder.items_before for holder in of_first),
         "fault": tuple(None if holder.fault is None else holder.fault.kind for holder in of_first),
         "fault from": tuple(None if holder.fault is None else holder.fault.since_ms for holder in of_first),
         "fault until": tuple(None if holder.fault is None else holder.fault.until_ms for holder in of_first),
@@ -125,7 +122,6 @@ def _rows(holders: Sequence[Holder]) -> dict[str, Value]:
     return {
         f"row in {'any' if one_is_enough and len(able) > 1 else 'each'} of": tuple(holder.name for holder in able),
         "row of": _of_each(holder.needs_time for holder in able),
-        "row after": _of_each(holder.row_after_ms for holder in able),
     }
 
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
+from wmlab.core.holders import FAILED
 from wmlab.dataflow.answers.cause import release_ms_of, setters_first
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure, of_holders, of_release
 from wmlab.dataflow.answers.run import DataflowRun, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
 from wmlab.dataflow.answers.values import Explanation
-from wmlab.dataflow.answers.vocabulary import CAME_OUT, EMPTY, FAILED, LET_OUT, NOT_IN_IT, RELEASE, WAITING
+from wmlab.dataflow.answers.vocabulary import CAME_OUT, EMPTY, LET_OUT, NOT_IN_IT, RELEASE, WAITING
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value

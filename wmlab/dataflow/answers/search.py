@@ -384,13 +384,8 @@ class Search:
         idle_at_ms = deadline_ms if kind in {"slow", "throttled"} and not silent else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = target.value + lag
-        row_after_ms = None
         if kind == "clock":
             idle_at_ms = needs
-        elif mapper.policy.by_clock and mapper.idle_timeout_ms is not None and target.value != START:
-            # A row makes it count for the idle timeout, within which the clock has to get there.
-            after_ms = needs - mapper.idle_timeout_ms
-            row_after_ms = after_ms if after_ms > self.at_ms else None
         by_events = isinstance(mapper.policy, FixedLag)
         return target.holder(
             vertex,
@@ -402,7 +397,6 @@ class Search:
             rejected=partition.rejected,
             needs_time=needs if by_events and target.value != START else None,
             next_mark=target.value if kind == "throttled" else None,
-            row_after_ms=row_after_ms,
             idle_at_ms=idle_at_ms,
             idle_since_ms=deadline_ms if kind == "idle" else None,
             fault=self.job.fault(vertex, instance, number),

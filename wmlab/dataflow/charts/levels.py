@@ -26,6 +26,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
+from wmlab.core.holders import FAILED
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, rounded
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
@@ -34,7 +35,7 @@ from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read, run_of
 from wmlab.dataflow.answers.sentences import row_words
-from wmlab.dataflow.answers.vocabulary import FAILED, LAST, LOST_ROWS
+from wmlab.dataflow.answers.vocabulary import LAST, LOST_ROWS
 
 State = Literal["active", "idle", "done"]
 
@@ -206,8 +207,9 @@ def coalescing(
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
-        remedy = "Choose a vertex that watermarks have reached."
-        raise ChartError(f"No watermark came to {level.name!r}.", remedy=remedy)
+        raise ChartError(
+            f"No watermark came to {level.name!r}.", remedy="Choose a vertex that watermarks have reached."
+        )
     chosen = level.keys[0] if key is None else key
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))

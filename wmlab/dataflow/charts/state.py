@@ -13,12 +13,13 @@ from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, columns_of
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
+from wmlab.core.holders import FAILED
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, joined, moment, rounded
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, row_words
-from wmlab.dataflow.answers.vocabulary import AT_THE_END, FAILED, STATE
+from wmlab.dataflow.answers.vocabulary import AT_THE_END, STATE
 from wmlab.dataflow.charts.levels import POINTS_DRAWN, dataflow_run_of
 
 _ITEMS_DRAWN: Final = 400
@@ -203,7 +204,7 @@ def state_size(
     limits = [result.limit for result in ruled if alone and result.limit is not None][:1]
     layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, end], ys=[y, y]) for y in limits]
     most = max(1, *limits, *(size for _, sizes in curves for size in sizes))
-    head = _head(name, names, runs, curves, limits)
+    head = _head(name, names, runs, [sizes for _, sizes in curves])
     rows = [(label, at, y) for label, curve in zip(names, curves, strict=True) for at, y in zip(*curve, strict=True)]
     return chart_of(
         head.sentence,
@@ -255,22 +256,17 @@ def _head(
     vertex: str,
     names: Sequence[str],
     runs: Sequence[DataflowRun],
-    curves: Sequence[tuple[Sequence[int], Sequence[int]]],
-    limits: Sequence[int],
+    sizes: Sequence[Sequence[int]],
 ) -> Head:
     """What the vertex held in each run, at most and at the end; of a single one how the job failed."""
-    most = [max(sizes) for _, sizes in curves]
-    since_ms = tuple(at_ms[sizes.index(top)] for (at_ms, sizes), top in zip(curves, most, strict=True))
     facts = dataflow_facts(
         runs[0],
         {
             **(of_failure(runs[0].end) if len(runs) == 1 else {}),
             "run": tuple(names),
             "vertex": vertex,
-            "held at most": tuple(most),
-            "held at most since": since_ms,
-            "held": tuple(sizes[-1] for _, sizes in curves),
-            "limit": limits[0] if limits else None,
+            "held at most": tuple(map(max, sizes)),
+            "held": tuple(of_run[-1] for of_run in sizes),
         },
     )
     return Head(facts=facts, templates=facts.chosen(FAILED, STATE, AT_THE_END))

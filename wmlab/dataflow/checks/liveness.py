@@ -17,7 +17,6 @@ _INSTANCE: Final = ("execution", "vertex", "instance")
 
 @invariant(
     "at rest sources that have read rows have said how far, and coalescing stands where its inputs let it",
-    "no source read",
     title="everything comes to rest",
 )
 def comes_to_rest(

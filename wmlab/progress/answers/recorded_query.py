@@ -115,8 +115,10 @@ class RecordedQuery:
         if named is None:
             return last_of(self.operators) if self.plan is None else self.plan.last
         if named not in self.operators:
-            remedy = f"name one of {', '.join(self.operators)}."
-            raise RecordingError(f"query {self.name!r} has no operator {named!r} that follows progress.", remedy=remedy)
+            raise RecordingError(
+                f"query {self.name!r} has no operator {named!r} that follows progress.",
+                remedy=f"name one of {', '.join(self.operators)}.",
+            )
         return named
 
     def origins(self, operator: str) -> Sequence[int]:
