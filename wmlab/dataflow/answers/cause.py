@@ -69,6 +69,8 @@ class Holder:
     throttled source lets through. `idle_at_ms` is when it becomes idle if nothing comes, `idle_since_ms` since when it
     is. `end_helps` says whether its end would release it. `through` are the vertices between it and the one explained.
     `marks` are the watermarks of the inputs on the way to it, from the vertex explained on; they rank the holders.
+    A row is enough in any of the holders with the same `any_of`, which are idle together; None: it is needed here. With
+    `is_filtered` a row has to pass the filter of the source.
     `fault` happens to it or, where `queue_to` has to take something, to that or to what keeps that from it.
     """
 
@@ -91,6 +93,8 @@ class Holder:
     queue_to: str | None = None
     items_before: int | None = None
     fault: FaultInForce | None = None
+    any_of: tuple[object, ...] | None = None
+    is_filtered: bool = False
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from wmlab.core.facts import Facts, Single, Value
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, Holder
@@ -110,18 +111,24 @@ def of_release(holders: Sequence[Holder], at_ms: int | None) -> dict[str, Value]
 def _rows(holders: Sequence[Holder]) -> dict[str, Value]:
     """Rows that would release it.
 
-    All of them are needed, unless they are merely idle inputs that are coalesced: a join needs both of its sides.
+    All of them are needed, and of idle inputs that are coalesced one; not said is one of several beside others.
     """
     needed = [holder for holder in holders if holder.kind in {"slow", "throttled", "idle", "silent"}]
     if not needed or len(needed) < sum(holder.kind not in IN_FLIGHT for holder in holders):
         return {}
-    one_is_enough = all(holder.kind in {"idle", "silent"} and holder.end_helps for holder in needed)
-    able = [holder for holder in needed if holder.fault is None or not holder.fault.stops_rows]
-    if not able or (len(able) < len(needed) and not one_is_enough):
+    able: dict[tuple[object, ...], list[Holder]] = {holder.any_of or holder.place: [] for holder in needed}
+    for holder in needed:
+        if holder.fault is None or not holder.fault.stops_rows:
+            able[holder.any_of or holder.place].append(holder)
+    most = max(map(len, able.values()))
+    if not all(able.values()) or (most > 1 and len(able) > 1):
         return {}
+    rows = list(chain.from_iterable(able.values()))
     return {
-        f"row in {'any' if one_is_enough and len(able) > 1 else 'each'} of": tuple(holder.name for holder in able),
-        "row of": _of_each(holder.needs_time for holder in able),
+        f"row in {'any' if most > 1 else 'each'} of": tuple(
+            f"{holder.name} past its filter" if holder.is_filtered else holder.name for holder in rows
+        ),
+        "row of": _of_each(holder.needs_time for holder in rows),
     }
 
 

@@ -138,7 +138,7 @@ class Search:
             return {}
         idle = {}
         for source, number in sorted(self.run.sources_of(vertex, instance)):
-            if key in self.run.keys(source):
+            if key in self.run.keys(source) and self.job.last_kind(source, number) != "done":
                 for partition, read in self.job.partitions(source, number, key)[1].items():
                     if read.state.idle(self.at_ms) and (read.watermark is None or read.watermark < watermark):
                         idle[f"partition {partition} of {source}"] = read.state.deadline_ms or 0
@@ -258,7 +258,7 @@ class Search:
                 )
             else:
                 result += self._queue(queues[number], beside)
-        return result
+        return result if level.active else _any_of(result, (vertex, instance, edge))
 
     def _queue(self, queue: RecordedRow, target: Target) -> list[Blocking]:
         source, instance = queue["source"], queue["source_instance"]
@@ -366,7 +366,8 @@ class Search:
             beside = counted.one_step_upstream(_ahead_of(mark, marks.values()), vertex)
             holder = self._partition(vertex, instance, number, kind, beside, mapper, partitions[number])
             result.append((holder, beside.reached or kind == "clock"))
-        return result or [self._blocking(vertex, instance, "idle", target)]
+        result = result or [self._blocking(vertex, instance, "idle", target)]
+        return result if below else _any_of(result, (vertex, instance))
 
     def _partition(
         self,
@@ -380,7 +381,8 @@ class Search:
     ) -> Holder:
         """A partition of a source as a holder."""
         deadline_ms, lag = partition.state.deadline_ms, mapper.policy.lag
-        silent = partition.rejected and mapper.deviations.rejected_rows_silent
+        rejects_silently = mapper.deviations.rejected_rows_silent
+        silent = partition.rejected and rejects_silently
         idle_at_ms = deadline_ms if kind in {"slow", "throttled"} and not silent else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = target.value + lag
@@ -399,6 +401,7 @@ class Search:
             next_mark=target.value if kind == "throttled" else None,
             idle_at_ms=idle_at_ms,
             idle_since_ms=deadline_ms if kind == "idle" else None,
+            is_filtered=rejects_silently and self.run.rules.sources[vertex].where is not None,
             fault=self.job.fault(vertex, instance, number),
             parallelism=self.run.vertex(vertex)["parallelism"],
         )
@@ -441,6 +444,11 @@ def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     for holder in holders:
         unique.setdefault((holder.vertex, holder.instance, holder.partition, holder.kind, holder.key), holder)
     return tuple(unique.values())
+
+
+def _any_of(result: list[Blocking], level: tuple[object, ...]) -> list[Blocking]:
+    """The same, where all inputs of a level are idle, so that one of them is enough; of a join one for each side."""
+    return [(replace(holder, any_of=(*level, holder.key)), helps) for holder, helps in result]
 
 
 def _without_idle_release(result: list[Blocking]) -> list[Blocking]:
