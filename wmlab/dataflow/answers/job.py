@@ -249,7 +249,7 @@ def _fault_kind(fault: AnyFault, vertex: str, instance: int, partition: int | No
 
 _COPIES: Final = 32
 """The most copies of a job that are made on its way, at equal distances."""
-_ITEMS_APART: Final = 1_000
+_ITEMS_APART: Final = 2_000
 """How many items have to be put on queues until another copy is worth it."""
 
 
