@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.invariants import (
     Derived,
     Evidence,
@@ -71,9 +72,7 @@ def tracked(buffers: TableRows, local: LocalRule) -> list[Tracked]:
 
 def _by_operator(rows: TableRows, order: str) -> list[TableRows]:
     """The rows of each operator, in the order of a column."""
-    by_operator: dict[str, list[TableRow]] = {}
-    for row in rows:
-        by_operator.setdefault(row["operator"], []).append(row)
+    by_operator = rows_by(rows, itemgetter("operator"))
     return [sorted(rows_of_one, key=itemgetter(order)) for rows_of_one in by_operator.values()]
 
 
@@ -134,10 +133,7 @@ def _broken_at(row: TableRow, what: str, *columns: str) -> Finding:
 @invariant("no chunk comes twice, and only the one with the highest number is the last")
 def chunks_in_order(buffers: TableRows) -> Iterator[Finding]:
     """N10: no chunk of a sequence comes twice, one at most is the last, and none has a higher number."""
-    sequences: dict[tuple[str, int, int], list[TableRow]] = {}
-    for row in buffers:
-        sequences.setdefault((row["operator"], row["origin"], row["sequence"]), []).append(row)
-    for arrivals in sequences.values():
+    for arrivals in rows_by(buffers, itemgetter("operator", "origin", "sequence")).values():
         chunks = sorted(row["chunk"] for row in arrivals)
         lasts = [row["chunk"] for row in arrivals if row["last"]]
         if len(set(chunks)) == len(chunks) and lasts in ([], [chunks[-1]]):

@@ -19,7 +19,7 @@ _OPERATOR = column(
     "where: 'scan' behind the sources, 'build' or 'probe' of windows ('build-2' of the second), 'sink', or the name of "
     "an operator",
 )
-_RECORDS = column("records", LONG, "how many records it holds")
+_RECORDS = column("records", LONG, "records in it")
 _REACHED = column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True)
 
 PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
@@ -36,7 +36,7 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
         column("chunk", LONG, "chunk number within the sequence, from chunk_base"),
         column("last", FLAG, "whether it is the last chunk of its sequence"),
         column("chunk_base", LONG, "number of a first chunk: 0 as documented, 1 as in the engine"),
-        column("watermark", LONG, "watermark timestamp of the buffer", unit="ms"),
+        column("watermark", LONG, "its watermark timestamp", unit="ms"),
         _RECORDS,
         column(
             "slices",
@@ -59,7 +59,7 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
         _STREAM,
         column("operator", TEXT, "the operator whose window it is: 'build', 'build-2', ..."),
         column("origin", LONG, "origin id of the operator, which its output carries"),
-        column("sequence", LONG, "output number, from 1"),
+        column("sequence", LONG, "number, from 1"),
         column("start", LONG, "first time in the window; also the watermark of the output", unit="ms"),
         column("end", LONG, "first time behind the window", unit="ms"),
         _RECORDS,

@@ -118,10 +118,6 @@ class Holder:
         """Whether something holds that has come, or waits for an instance that stands still."""
         return self.kind in IN_FLIGHT or self.stall is not None
 
-    def is_below(self, watermark: int) -> bool:
-        """Whether the input in front of it has a watermark below this one."""
-        return bool(self.marks) and self.marks[-1] < watermark
-
     def is_ahead(self, key: int, watermark: int | None) -> bool:
         """Whether its own watermark is above one of the same key (None: none yet)."""
         return self.key == key and self.mark is not None and (watermark is None or self.mark > watermark)
@@ -129,7 +125,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What holds the watermark of `key` at an instance of a vertex at `at_ms` (clock, ms).
+    """What holds the watermark of `key` at an instance of a vertex at one moment.
 
     `watermark` is what has come or, of a source or join, left, `since_ms` from when on; `needed` the one that is
     awaited, None if any is; `window` the one that waits for it. `holders` keep it from there, those first that keep
@@ -138,7 +134,6 @@ class Cause:
     """
 
     kind: CauseKind
-    at_ms: int
     vertex: str
     instance: int
     key: int

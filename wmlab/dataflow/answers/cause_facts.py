@@ -61,7 +61,7 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
     """Who holds the watermark where it is, `now`, and who else is below the one that is needed."""
     places = {holder.place for holder in now}
     first = [holder for holder in holders if holder.place in places] or list(holders)
-    below = [holder for holder in holders if holder not in first and needed is not None and holder.is_below(needed)]
+    below = [h for h in holders if h not in first and needed is not None and h.marks and h.marks[-1] < needed]
     # What waits for the same instance to go on is named once.
     named = list({name_and_cause(holder): holder for holder in reversed(first)}.items())[::-1]
     of_first = [holder for _, holder in named]

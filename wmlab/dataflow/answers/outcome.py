@@ -65,8 +65,7 @@ class WindowAnswers:
 
     def open(self, instance: int) -> list[OpenWindow]:
         """The windows of an instance that hold rows, or whose results have not left it, by their end."""
-        leaving_items = self.search.job.leaving(self.vertex, instance)
-        results: Iterator[Any] = (item for item in leaving_items if type(item) is tuple)
+        results: list[Any] = [i for i in self.search.job.leaving(self.vertex, instance) if type(i) is tuple]
         groups = len(self.rule.group) if isinstance(self.rule, SessionProcessor) else 0
         leaving = Counter((row[0], row[1], row[2 : 2 + groups]) for row in results)
         windows = [OpenWindow(start, end, count, group) for (start, end, group), count in leaving.items()]
@@ -215,7 +214,6 @@ class WindowAnswers:
         return Explanation(
             at_ms=self.search.at_ms,
             stream=self.run.stream,
-            asked="window",
             vertex=self.vertex,
             key=self.key,
             cause=cause,

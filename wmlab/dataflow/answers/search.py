@@ -202,11 +202,8 @@ class Search:
         if number is None:
             return []
         on_queue = self.job.on_queue(number)
-        _, full_ms = on_queue[-1]
-        about = self._taker(self.run.queues[number])
-        return [
-            self._blocking(vertex, instance, "no room", target, last_ms=full_ms, items_before=len(on_queue), **about)
-        ]
+        known = {"last_ms": on_queue[-1][1], "items_before": len(on_queue), **self._taker(self.run.queues[number])}
+        return [self._blocking(vertex, instance, "no room", target, **known)]
 
     def _taker(self, queue: RecordedRow) -> dict[str, Any]:
         """Who has to take what lies on a queue, and the fault that happens to it."""
@@ -222,11 +219,9 @@ class Search:
         waiting = [(h, helps) for h, helps in behind if h.fault is not None and h.fault.party == fault.party]
         if any(holder.kind == "stalled" for holder, _ in waiting):
             return list(behind)
-        known: dict[str, Any] = {}
-        for holder, _ in waiting[:1]:
-            known = {"last_ms": holder.last_ms}
+        last_ms = next((holder.last_ms for holder, _ in waiting), None)
         others = [blocking for blocking in behind if blocking not in waiting]
-        return [self._blocking(vertex, instance, "stalled", target, **known), *others]
+        return [self._blocking(vertex, instance, "stalled", target, last_ms=last_ms), *others]
 
     def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
@@ -263,8 +258,8 @@ class Search:
     def _queue(self, queue: RecordedRow, target: Target) -> list[Blocking]:
         source, instance = queue["source"], queue["source_instance"]
         if target.key not in queue["keys"]:
-            is_batch = self.run.vertex(queue["target"])["kind"] == "hash join"
-            return [self._blocking(source, instance, "batch" if is_batch else "no key", target)]
+            kind: Kind = "batch" if self.run.vertex(queue["target"])["kind"] == "hash join" else "no key"
+            return [self._blocking(source, instance, kind, target)]
         for before, (item, put_ms) in enumerate(self.job.on_queue(queue["queue"])):
             of_key = isinstance(item, Watermark) and item.key == target.key and item.value >= target.value
             if of_key or item == DONE or isinstance(item, Idle):
@@ -357,8 +352,8 @@ class Search:
             kind: Kind = "idle" if last_kind == "idle" else "silent"
             if below:
                 deadline_ms = partitions[number].state.deadline_ms
-                reached_ms = target.value + mapper.policy.lag
-                by_clock = mapper.policy.by_clock and (deadline_ms is None or reached_ms < deadline_ms)
+                in_time = deadline_ms is None or target.value + mapper.policy.lag < deadline_ms
+                by_clock = mapper.policy.by_clock and in_time
                 kind = "clock" if by_clock else "slow"
                 if kind == "slow" and awaited != START and mark is not None and mark >= awaited:
                     kind = "throttled"
@@ -388,7 +383,6 @@ class Search:
         needs = target.value + lag
         if kind == "clock":
             idle_at_ms = needs
-        by_events = isinstance(mapper.policy, FixedLag)
         return target.holder(
             vertex,
             instance,
@@ -397,7 +391,7 @@ class Search:
             partition=number,
             last_ms=partition.last_ms,
             rejected=partition.rejected,
-            needs_time=needs if by_events and target.value != START else None,
+            needs_time=needs if isinstance(mapper.policy, FixedLag) and target.value != START else None,
             next_mark=target.value if kind == "throttled" else None,
             idle_at_ms=idle_at_ms,
             idle_since_ms=deadline_ms if kind == "idle" else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from wmlab.core.arguments import the_moment, the_names
 from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
@@ -13,6 +13,7 @@ from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, columns_of
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
+from wmlab.core.grouping import rows_by
 from wmlab.core.holders import FAILED
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, joined, moment, rounded
@@ -50,8 +51,8 @@ def queue_diagram(
     a queue.
     """
     run = dataflow_run_of(recording)
-    vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
-    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
+    named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
+    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in named]
     begun, ended = run.clock_ms()
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms", start_ms=recording.start_ms)
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms", start_ms=recording.start_ms)
@@ -91,16 +92,13 @@ def queue_diagram(
 
 def _item_ends(items: Sequence[RecordedRow], lanes_of: Mapping[int, tuple[int, int]]) -> ItemEnds:
     """From where to where each item goes: side by side those that go together, the first of them on top."""
-    together: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
-    for row in items:
-        way = row["execution"], row["queue"], row["put_ms"], row["taken_ms"]
-        together.setdefault(way, []).append(_item(row))
+    together = rows_by(items, itemgetter("execution", "queue", "put_ms", "taken_ms"))
     ends: dict[tuple[int, int, int], tuple[Coordinate, Coordinate]] = {}
     for (_, queue, _, _), together_items in together.items():
-        for number, item in enumerate(together_items):
+        for number, row in enumerate(together_items):
             beside = _SPREAD * ((number + 0.5) / len(together_items) - 0.5)
             begin, end = lanes_of[queue]
-            ends[item] = begin + beside, end + beside
+            ends[_item(row)] = begin + beside, end + beside
     return ends
 
 

@@ -71,12 +71,8 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
     except RecordingError:
-        rules, invariants = DataflowRules(), {name: _without_rules(entry) for name, entry in invariants.items()}
+        rules, why = DataflowRules(), "the recording does not tell its dataflow"
+        invariants = {n: replace(e, no_data=why) if "rules" in e.inputs else e for n, e in invariants.items()}
     tables = {name: recording.table(name) for name in TABLES}
     values = {**DERIVED, "rules": rules}
     return verdicts_of(recording.name, invariants, [(recording.name, tables)], values)
-
-
-def _without_rules(entry: Invariant) -> Invariant:
-    """The invariant where nobody knows the rules of the dataflow."""
-    return replace(entry, no_data="the recording does not tell its dataflow") if "rules" in entry.inputs else entry

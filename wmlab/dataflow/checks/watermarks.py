@@ -11,6 +11,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.checks.rows import NONE_SO_FAR, HighestSoFar
@@ -32,12 +33,9 @@ _STEP: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input",
 def watermarks_increase(specials: TableRows, queues: TableRows) -> Iterator[Finding]:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
     ends = {queue["queue"]: {name: queue[name] for name in ("source", "target")} for queue in queues}
-    watermarks: dict[tuple[int, ...], list[TableRow]] = {}
-    for item in sorted(specials, key=itemgetter("sequence")):
-        if item["kind"] == "watermark":
-            where = item["execution"], item["queue"], item["key"]
-            watermarks.setdefault(where, []).append({**item, **ends[item["queue"]]})
-    for along in watermarks.values():
+    sent = sorted((item for item in specials if item["kind"] == "watermark"), key=itemgetter("sequence"))
+    watermarks = ({**item, **ends[item["queue"]]} for item in sent)
+    for along in rows_by(watermarks, itemgetter("execution", "queue", "key")).values():
         for before, item in pairwise(along):
             if item["value"] > before["value"]:
                 yield Finding(True, item["put_ms"])

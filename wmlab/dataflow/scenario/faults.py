@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.values import Flag, Ms, Period, Problem, after_the_end, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, AsyncMap, Filter
@@ -163,11 +164,9 @@ def never_happening(faults: Sequence[AnyFault]) -> dict[int, tuple[str, int]]:
     silent nor late; nor is one late before it is added, since all its rows of that time arrive when it is.
     """
     never: dict[int, tuple[str, int]] = {}
-    of_partition: dict[tuple[str, int], list[tuple[int, Any]]] = {}
-    for number, fault in sorted(enumerate(faults), key=lambda entry: entry[1].at_ms):
-        if isinstance(fault, OfPartition):
-            of_partition.setdefault((fault.source, fault.partition), []).append((number, fault))
-    for faults_of_one in of_partition.values():
+    in_order = sorted(enumerate(faults), key=lambda entry: entry[1].at_ms)
+    of_partitions = ((number, fault) for number, fault in in_order if isinstance(fault, OfPartition))
+    for faults_of_one in rows_by(of_partitions, lambda entry: (entry[1].source, entry[1].partition)).values():
         added = [(number, fault.at_ms) for number, fault in faults_of_one if isinstance(fault, AddPartition)]
         added_ms = added[0][1] if added else 0
         removed = [(number, fault.at_ms) for number, fault in faults_of_one if isinstance(fault, RemovePartition)]

@@ -59,7 +59,6 @@ def explain_plan(
         return _explained(query, operator, walk)
     begin_ms, end_ms = query.span
     stretches = list(walk.stretches(begin_ms, end_ms))
-    is_literal = (query.rules.complete, query.rules.chunk_base) == ("literal", 0)
     return holders_over(
         stretches,
         stream=query.name,
@@ -67,7 +66,7 @@ def explain_plan(
         bound=f"global watermark of {query.name}",
         also={
             **_longest_stop(query.arrivals(operator), end_ms, stretches),
-            "complete when": LITERALLY if is_literal else None,
+            "complete when": LITERALLY if (query.rules.complete, query.rules.chunk_base) == ("literal", 0) else None,
             "never happened": tuple(never_happened(recording, query.name)),
         },
         meanings=MEANINGS,
