@@ -111,7 +111,7 @@ def of_release(holders: Sequence[Holder], at_ms: int | None) -> dict[str, Value]
 def _rows(holders: Sequence[Holder]) -> dict[str, Value]:
     """Rows that would release it.
 
-    All of them are needed, and of idle inputs that are coalesced one; not said is one of several beside others.
+    All of them are needed, and of idle inputs that are coalesced one. Nothing is said where both are so.
     """
     needed = [holder for holder in holders if holder.kind in {"slow", "throttled", "idle", "silent"}]
     if not needed or len(needed) < sum(holder.kind not in IN_FLIGHT for holder in holders):
