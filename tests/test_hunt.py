@@ -119,7 +119,7 @@ def test_faults_happen_in_every_order_at_the_moments_that_they_have() -> None:
 
 DEVIATIONS = [
     ("hazelcast_20740", "rejected_rows_silent", "K16", 0),
-    ("hazelcast_26474", "idle_repeated", "K2", 0),
+    ("hazelcast_26474", "idle_repeated", "K4", 0),
     ("flink_7728", "highest_held_back", "K3", 1_000),
     ("hazelcast_22440", "event_leaves_idle", "K4", 1_000),
     ("hazelcast_22440_ended", "end_counts_as_active", "K4", 1_000),

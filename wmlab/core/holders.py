@@ -94,7 +94,7 @@ RUN_LABELS: Final = vocabulary(
     ("never happened", Kind.NAME, "whom an act of the script never befell, and why"),
 )
 """The labels of answers about a whole run of a dataflow or of a query."""
-_FAILED: Final = (
+FAILED: Final = (
     "The job failed at {failed at}: {failure}.",
     "The job failed at {failed at}.",
 )
@@ -103,8 +103,9 @@ OF_RUN: Final = (
     "The {bound} was held longest by {held by} ({cause}), for {held for}.",
     "Nothing held the {bound}.",
 )
+TIMES_APART: Final = "The event times of the inputs of {inputs apart} do not overlap."
 _OF_RUN_NEXT: Final = (
-    "The event times of the inputs of {inputs apart} do not overlap.",
+    TIMES_APART,
     "By the rule 'literal' a sequence is complete when {complete when}.",
     "An act of the script never happened to {never happened}.",
 )
@@ -158,6 +159,6 @@ def holders_over(
         run_ms=span[1] - span[0],
         holders=holders,
         facts=facts,
-        templates=facts.chosen(_FAILED, (OF_STOP, *OF_RUN), _OF_RUN_NEXT),
+        templates=facts.chosen(FAILED, (OF_STOP, *OF_RUN), _OF_RUN_NEXT),
         meanings=meanings_of(holders, meanings or {}),
     )

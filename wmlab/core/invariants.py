@@ -113,7 +113,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """One statement, the rule that gives its findings on one stream, and why there may be none.
+    """One statement, the rule that gives its findings on one stream, and why there may be none, if that is said.
 
     The parameters of the rule are called as what it takes, see `Inputs`. `title` is its short name, and `exempt` what
     one thing is called that it leaves out: "late event".
@@ -330,7 +330,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def invariant(
-    statement: str, no_data: str, *, title: str = "", exempt: str = "exception"
+    statement: str, no_data: str = "", *, title: str = "", exempt: str = "exception"
 ) -> Callable[[Callable[..., Iterable[Finding]]], Invariant]:
     """Makes the rule that it stands above an invariant."""
     return lambda findings: Invariant(statement, findings, no_data, title, exempt)
@@ -414,7 +414,7 @@ class _Tally:
             what, evidence = first[1].what, tuple(first[1].evidence)
             what = what if self.proof else f"left out: {exceptions}; the first: {what}"
         elif not self.good:
-            what = min(self.whys, default=entry.no_data)
+            what = min(self.whys, default=entry.no_data) or None
         clocks = [each.row[column] for each in evidence for column in each.row if column.endswith("_ms")]
         return Verdict(
             invariant=name,

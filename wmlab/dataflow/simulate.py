@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core import traces
+from wmlab.core.grouping import rows_by
 from wmlab.core.recording import the_only
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import moment
@@ -107,9 +108,7 @@ def _streamed(source: Source) -> Reading:
     group = the_only(recording, source.group, groups, "reader group", "reader groups", option="group")
     reads = [read for read in reads if read["group"] == group]
     partition = {reader: number for number, reader in enumerate(sorted({read["reader"] for read in reads}))}
-    by_segment: dict[int, list[Mapping[str, Any]]] = {}
-    for event in sorted(events, key=_OFFSET):
-        by_segment.setdefault(event["segment_id"], []).append(event)
+    by_segment = rows_by(sorted(events, key=_OFFSET), itemgetter("segment_id"))
     rows = []
     for read in reads:
         written = by_segment.get(read["segment_id"], [])

@@ -278,10 +278,9 @@ def _head(values: Mapping[str, FactValue], templates: Templates, clock_ms: int) 
 
 
 _MOST: Final = 400
-_LOOKS: Final[dict[str, tuple[str, Shape]]] = {
-    "fired by the watermark": ("upper", "circle"),
-    "fired at the end of the stream": ("third", "triangle"),
-}
+_BY_WATERMARK: Final = "fired by the watermark"
+_AT_END: Final = "fired at the end of the stream"
+_LOOKS: Final[dict[str, tuple[str, Shape]]] = {_BY_WATERMARK: ("upper", "circle"), _AT_END: ("third", "triangle")}
 
 
 def windows_firing(
@@ -323,7 +322,7 @@ def windows_firing(
 
 
 def _kind(row: Mapping[str, Any]) -> str:
-    return "fired by the watermark" if row["cause"] == "watermark" else "fired at the end of the stream"
+    return _BY_WATERMARK if row["cause"] == "watermark" else _AT_END
 
 
 def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.invariants import (
     Derived,
     Evidence,
@@ -39,12 +40,11 @@ from wmlab.core.invariants import (
     verdicts_of,
 )
 from wmlab.core.recording import Recording
-from wmlab.progress.model.chunks import MEANING, CompletenessRule
+from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, guessed_origins
 from wmlab.progress.scenario import SCAN, ProgressScenario
 
-_NO_BUFFER: Final = "no buffer came to an operator"
 _IDENTIFIERS: Final = ("stream", "operator", "arrival", "origin", "sequence", "chunk", "last", "watermark")
 
 
@@ -72,13 +72,11 @@ def tracked(buffers: TableRows, local: LocalRule) -> list[Tracked]:
 
 def _by_operator(rows: TableRows, order: str) -> list[TableRows]:
     """The rows of each operator, in the order of a column."""
-    by_operator: dict[str, list[TableRow]] = {}
-    for row in rows:
-        by_operator.setdefault(row["operator"], []).append(row)
+    by_operator = rows_by(rows, itemgetter("operator"))
     return [sorted(rows_of_one, key=itemgetter(order)) for rows_of_one in by_operator.values()]
 
 
-@invariant("prefix and local watermark are those of the longest complete prefix", _NO_BUFFER)
+@invariant("prefix and local watermark are those of the longest complete prefix")
 def prefix_decides(tracked: Sequence[Tracked]) -> Iterator[Finding]:
     """N1: prefix and local watermark are those of the longest consecutive sequence of complete sequences."""
     for row, reached in tracked:
@@ -93,23 +91,23 @@ def prefix_decides(tracked: Sequence[Tracked]) -> Iterator[Finding]:
             yield _broken_at(row, what, "reached_prefix", "reached_local")
 
 
-@invariant("a sequence is complete exactly when all its chunks have come", _NO_BUFFER)
+@invariant("a sequence is complete exactly when all its chunks have come")
 def complete_by_the_set(tracked: Sequence[Tracked], complete: CompletenessRule) -> Iterator[Finding]:
     """N3: an arrival completes its sequence exactly when it is the last of all chunks to come.
 
     `complete` is the rule of the recording, which a finding names if it is another one.
     """
-    by_rule = "" if complete == "set" else f"; by the rule {complete!r} it is complete when {MEANING[complete]}"
+    by_rule = "" if complete == "set" else f" (rule {complete!r})"
     for row, reached in tracked:
         if row["completed"] == reached.completes:
             yield Finding(True)
         else:
-            wrong = "was taken to be complete too early" if row["completed"] else "was complete, but not by the rule"
-            what = f"sequence {row['sequence']} of {name_text(row['emitter'])} {wrong}{by_rule}"
+            wrong = "complete too early" if row["completed"] else "complete unnoticed"
+            what = f"sequence {row['sequence']} of {name_text(row['emitter'])} was {wrong}{by_rule}"
             yield _broken_at(row, what, "completed")
 
 
-@invariant("the global watermark is the smallest local one, unknown while an origin has none", _NO_BUFFER)
+@invariant("the global watermark is the smallest local one, unknown while an origin has none")
 def smallest_of_the_origins(buffers: TableRows) -> Iterator[Finding]:
     """N6: the global watermark is the smallest of the recorded local ones, unknown while a declared origin has none."""
     for arrivals in _by_operator(buffers, "arrival"):
@@ -132,13 +130,10 @@ def _broken_at(row: TableRow, what: str, *columns: str) -> Finding:
     return Finding(False, row["arrived_ms"], f"{where}, {what}", [Evidence.of("buffers", row, *_IDENTIFIERS, *columns)])
 
 
-@invariant("no chunk comes twice, and only the one with the highest number is the last", _NO_BUFFER)
+@invariant("no chunk comes twice, and only the one with the highest number is the last")
 def chunks_in_order(buffers: TableRows) -> Iterator[Finding]:
     """N10: no chunk of a sequence comes twice, one at most is the last, and none has a higher number."""
-    sequences: dict[tuple[str, int, int], list[TableRow]] = {}
-    for row in buffers:
-        sequences.setdefault((row["operator"], row["origin"], row["sequence"]), []).append(row)
-    for arrivals in sequences.values():
+    for arrivals in rows_by(buffers, itemgetter("operator", "origin", "sequence")).values():
         chunks = sorted(row["chunk"] for row in arrivals)
         lasts = [row["chunk"] for row in arrivals if row["last"]]
         if len(set(chunks)) == len(chunks) and lasts in ([], [chunks[-1]]):
@@ -154,7 +149,7 @@ def chunks_in_order(buffers: TableRows) -> Iterator[Finding]:
         yield Finding(False, max(row["arrived_ms"] for row in arrivals), what, [proof])
 
 
-@invariant("at rest each origin has passed all sequences up to the first one that has not come whole", _NO_BUFFER)
+@invariant("at rest each origin has passed all sequences up to the first one that has not come whole")
 def comes_to_rest(buffers: TableRows) -> Iterator[Finding]:
     """N12: after the last arrival of an origin, the sequence behind its prefix has not come, or not whole.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Literal
+from typing import Final, Literal
 
 from wmlab.core.rules import Option, RuleSet, option
 from wmlab.core.values import value
@@ -11,6 +11,8 @@ from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import ChunkBase
 from wmlab.progress.model.tracker import LocalRule, ProgressRules
 from wmlab.progress.model.windows import Trigger
+
+_STAMPED: Final = "The largest timestamp in the tuple buffer becomes the watermark timestamp."
 
 
 @value
@@ -78,7 +80,7 @@ class Rules(RuleSet, users_call_it="wm.progress.Rules"):
         design="source",
         implementation="filter",
         sound="source",
-        sentence="The largest timestamp in the tuple buffer becomes the watermark timestamp.",
+        sentence=_STAMPED,
         source="Watermark Timestamp",
     )
     trigger: Option[Trigger] = option(
@@ -101,7 +103,7 @@ class Rules(RuleSet, users_call_it="wm.progress.Rules"):
         design="largest",
         implementation="start",
         sound="start",
-        sentence="The largest timestamp in the tuple buffer becomes the watermark timestamp.",
+        sentence=_STAMPED,
         source="Watermark Timestamp",
     )
 

@@ -19,6 +19,8 @@ _OPERATOR = column(
     "where: 'scan' behind the sources, 'build' or 'probe' of windows ('build-2' of the second), 'sink', or the name of "
     "an operator",
 )
+_RECORDS = column("records", LONG, "records in it")
+_REACHED = column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True)
 
 PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
     "buffers": table(
@@ -34,8 +36,8 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
         column("chunk", LONG, "chunk number within the sequence, from chunk_base"),
         column("last", FLAG, "whether it is the last chunk of its sequence"),
         column("chunk_base", LONG, "number of a first chunk: 0 as documented, 1 as in the engine"),
-        column("watermark", LONG, "watermark timestamp of the buffer", unit="ms"),
-        column("records", LONG, "how many records it holds"),
+        column("watermark", LONG, "its watermark timestamp", unit="ms"),
+        _RECORDS,
         column(
             "slices",
             pa.list_(LONG),
@@ -51,20 +53,20 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
             "length of the longest consecutive sequence of its origin then, as the operator saw it",
         ),
         column("reached_local", LONG, "local watermark then; null: unknown", unit="ms", nullable=True),
-        column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
+        _REACHED,
     ),
     "windows_fired": table(
         _STREAM,
         column("operator", TEXT, "the operator whose window it is: 'build', 'build-2', ..."),
         column("origin", LONG, "origin id of the operator, which its output carries"),
-        column("sequence", LONG, "output number, from 1"),
+        column("sequence", LONG, "number, from 1"),
         column("start", LONG, "first time in the window; also the watermark of the output", unit="ms"),
         column("end", LONG, "first time behind the window", unit="ms"),
-        column("records", LONG, "how many records it held"),
+        _RECORDS,
         column("results", LONG, "how many records the operator puts out for it: matches of a join, or 1"),
         column("chunks", LONG, "how many tasks the probe side was given: pairs of slices of a join, or 1"),
         column("arrival", LONG, "the arrival that fired it; null at the end of the stream", nullable=True),
-        column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
+        _REACHED,
         column("fired_ms", LONG, "when it fired", unit="ms"),
         column("cause", TEXT, "watermark, or end of stream"),
     ),

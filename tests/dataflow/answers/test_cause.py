@@ -136,3 +136,84 @@ def test_a_comparison_has_the_results_of_each_run_though_none_failed() -> None:
     assert (none, every) == (0, runs[1].counts["sunk"])
     assert every > few > 0
     assert dict(wm.compare(*runs).results)["results"] == (none, every, few)
+
+
+def joined_by(emit: Any, *, more: tuple[tuple[str, int], ...] = ()) -> Recording:
+    """Two sides of a join, of which b is behind; `more` are rows that come at 600 ms."""
+    rows = {"a": [(0, 10), (100, 150), (200, 300)], "b": [(0, 10), (110, 61)]}
+    for name, time in more:
+        rows[name].append((600, time))
+    sides = [
+        flow.Source(name, columns=("at", "t"), rows=rows[name], arrival="at", times=[flow.EventTime("t", key=key)])
+        for key, name in enumerate(rows)
+    ]
+    join = flow.Join("j", "left.t - 100 <= right.t and right.t <= left.t + 50")
+    return flow.Dataflow(
+        "sides",
+        vertices=[*sides, join, flow.Sink("out")],
+        edges=["a -> j -> out", "b -> j"],
+        rules=flow.Rules(emit=emit),
+        duration_ms=1_000,
+        jitter_ms=0,
+    ).record()
+
+
+@pytest.mark.parametrize("emit", ["state", "buffer"])
+def test_a_join_is_held_by_the_side_that_lets_its_rows_go(emit: Any) -> None:
+    """By the state, the limit of 11 has to rise; by the buffer, it has to rise above the row of 150."""
+    answer = joined_by(emit).explain(at_ms=500, vertex="j", key=0)
+    let_out = {"state": 11, "buffer": 150}[emit]
+    needed = {"state": 62, "buffer": 201}[emit]
+    assert (answer.watermark, answer.facts["holder"], answer.facts["cause"]) == (let_out, "partition 0 of b", "slow")
+    assert (answer.facts["row in each of"], answer.facts["row of"]) == ("partition 0 of b", needed)
+    for time, is_released in ((needed - 1, False), (needed, True)):
+        watermark = joined_by(emit, more=(("b", time),)).explain(at_ms=700, vertex="j", key=0).watermark
+        assert (watermark > let_out) is is_released
+    assert joined_by(emit, more=(("a", 900),)).explain(at_ms=700, vertex="j", key=0).watermark == let_out
+
+
+def test_a_join_that_keeps_no_row_below_is_held_by_the_side_of_the_key() -> None:
+    answer = joined_by("buffer", more=(("b", 600),)).explain(at_ms=900, vertex="j", key=0)
+    assert (answer.watermark, answer.facts["holder"]) == (300, "partition 0 of a")
+
+
+def test_of_a_side_of_a_join_that_is_idle_as_a_whole_a_row_in_any_partition_is_enough() -> None:
+    idle: dict[str, Any] = {"idle_timeout_ms": 100, "partitions": 2}
+    rows = {"a": [(t, t) for t in range(0, 900, 10)], "b": [(0, 10), (10, 10)]}
+    sides = [
+        flow.Source(
+            name,
+            columns=("at", "t"),
+            rows=rows[name],
+            arrival="at",
+            times=[flow.EventTime("t", key=key)],
+            **(idle if name == "b" else {}),
+        )
+        for key, name in enumerate(rows)
+    ]
+    join = flow.Join("j", "left.t - 100 <= right.t and right.t <= left.t + 50")
+    run = flow.Dataflow(
+        "sides", vertices=[*sides, join, flow.Sink("out")], edges=["a -> j -> out", "b -> j"], duration_ms=1_000
+    ).record()
+    facts = run.explain(at_ms=500, vertex="j", key=0).facts
+    assert facts["row in any of"] == ("partition 0 of b", "partition 1 of b")
+
+
+def test_a_row_has_to_pass_the_filter_of_a_source_that_says_nothing_of_the_others() -> None:
+    picky = source("s", [(n, 10 * n) for n in range(20)], where="id < 5", idle_timeout_ms=50)
+    for rules, name in (("implementation", "partition 0 of s past its filter"), ("sound", "partition 0 of s")):
+        facts = line(picky, WINDOW, rules=rules, duration_ms=1_000).record().explain(at_ms=900).facts
+        assert facts["row in each of"] == name
+
+
+def test_an_input_that_has_ended_is_none_for_which_nothing_waits() -> None:
+    times = {"times": "t", "columns": ["t"], "arrival": "t"}
+    brief = flow.Source("brief", rows=[[100]], idle_timeout_ms=300, ends=True, **times)
+    rest = flow.Source("rest", rows=[[t] for t in range(0, 900, 10)], **times)
+    run = flow.Dataflow(
+        "ended",
+        vertices=[brief, rest, flow.Merge("both"), flow.Sink("out")],
+        edges=["brief -> both -> out", "rest -> both"],
+        duration_ms=1_000,
+    ).record()
+    assert "not waited for" not in run.explain(at_ms=800, vertex="both").facts

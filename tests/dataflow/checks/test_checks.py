@@ -202,7 +202,7 @@ WRONG = {"row": '{"start": 0, "end": 100, "k": 0, "n": 77}'}
 BROKEN = {
     "a mark twice": Altered("K1", "from m to call is not above", "items", FIFTH, MARKS, {"value": 0}),
     "idle twice": Altered(
-        "K2", "instance m[0] says again that it is idle", "coalescing", ALL, MERGED, {"emitted_idle": True}
+        "K4", "instance m[0] says that it is idle where", "coalescing", ALL, MERGED, {"emitted_idle": True}
     ),
     "a mark too high": Altered("K3", "where coalescing gives", "coalescing", FIRST, HEARD, {"emitted": {0: 999}}),
     "idle not said": Altered("K4", "m[0] does not say that all", "coalescing", FIRST, SAID, {"emitted_idle": False}),

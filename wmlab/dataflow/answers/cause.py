@@ -65,11 +65,12 @@ class Holder:
     by `queue_to`, behind `items_before` items; so many items fill a queue without room.
 
     `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the source has
-    rejected since. `needs_time` is the event time that would release it; where the clock moves it, a row after
-    `row_after_ms` would. `next_mark` is the next watermark that a throttled source lets through. `idle_at_ms` is when
-    it becomes idle if nothing comes, `idle_since_ms` since when it is. `end_helps` says whether its end would release
-    it. `through` are the vertices between it and the one explained.
+    rejected since. `needs_time` is the event time that would release it. `next_mark` is the next watermark that a
+    throttled source lets through. `idle_at_ms` is when it becomes idle if nothing comes, `idle_since_ms` since when it
+    is. `end_helps` says whether its end would release it. `through` are the vertices between it and the one explained.
     `marks` are the watermarks of the inputs on the way to it, from the vertex explained on; they rank the holders.
+    A row is enough in any of the holders with the same `any_of`, which are idle together; None: it is needed here. With
+    `is_filtered` a row has to pass the filter of the source.
     `fault` happens to it or, where `queue_to` has to take something, to that or to what keeps that from it.
     """
 
@@ -83,7 +84,6 @@ class Holder:
     rejected: int = 0
     needs_time: int | None = None
     next_mark: int | None = None
-    row_after_ms: int | None = None
     idle_at_ms: int | None = None
     idle_since_ms: int | None = None
     end_helps: bool = True
@@ -93,6 +93,8 @@ class Holder:
     queue_to: str | None = None
     items_before: int | None = None
     fault: FaultInForce | None = None
+    any_of: tuple[object, ...] | None = None
+    is_filtered: bool = False
 
     @property
     def name(self) -> str:
@@ -116,10 +118,6 @@ class Holder:
         """Whether something holds that has come, or waits for an instance that stands still."""
         return self.kind in IN_FLIGHT or self.stall is not None
 
-    def is_below(self, watermark: int) -> bool:
-        """Whether the input in front of it has a watermark below this one."""
-        return bool(self.marks) and self.marks[-1] < watermark
-
     def is_ahead(self, key: int, watermark: int | None) -> bool:
         """Whether its own watermark is above one of the same key (None: none yet)."""
         return self.key == key and self.mark is not None and (watermark is None or self.mark > watermark)
@@ -127,7 +125,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What holds the watermark of `key` at an instance of a vertex at `at_ms` (clock, ms).
+    """What holds the watermark of `key` at an instance of a vertex at one moment.
 
     `watermark` is what has come or, of a source or join, left, `since_ms` from when on; `needed` the one that is
     awaited, None if any is; `window` the one that waits for it. `holders` keep it from there, those first that keep
@@ -136,7 +134,6 @@ class Cause:
     """
 
     kind: CauseKind
-    at_ms: int
     vertex: str
     instance: int
     key: int

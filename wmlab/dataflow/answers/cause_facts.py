@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from wmlab.core.facts import Facts, Single, Value
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, Holder
@@ -60,7 +61,7 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
     """Who holds the watermark where it is, `now`, and who else is below the one that is needed."""
     places = {holder.place for holder in now}
     first = [holder for holder in holders if holder.place in places] or list(holders)
-    below = [holder for holder in holders if holder not in first and needed is not None and holder.is_below(needed)]
+    below = [h for h in holders if h not in first and needed is not None and h.marks and h.marks[-1] < needed]
     # What waits for the same instance to go on is named once.
     named = list({name_and_cause(holder): holder for holder in reversed(first)}.items())[::-1]
     of_first = [holder for _, holder in named]
@@ -70,13 +71,10 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
         "cause": tuple(kind for (_, kind), _ in named),
         "watermark of holder": tuple(holder.mark for holder in of_first),
         "through": tuple(of_first[0].through) if of_first else None,
-        "last row at": tuple(holder.last_ms if holder.partition is not None else None for holder in of_first),
-        "rejected": tuple(holder.rejected or None for holder in of_first),
         "waits since": tuple(holder.last_ms if holder.partition is None else None for holder in of_first),
         "idle since": tuple(holder.idle_since_ms for holder in of_first),
         "next watermark": tuple(holder.next_mark for holder in of_first),
         "taken by": _different(holder.queue_to for holder in of_first),
-        "items before": tuple(holder.items_before for holder in of_first),
         "fault": tuple(None if holder.fault is None else holder.fault.kind for holder in of_first),
         "fault from": tuple(None if holder.fault is None else holder.fault.since_ms for holder in of_first),
         "fault until": tuple(None if holder.fault is None else holder.fault.until_ms for holder in of_first),
@@ -113,19 +111,24 @@ def of_release(holders: Sequence[Holder], at_ms: int | None) -> dict[str, Value]
 def _rows(holders: Sequence[Holder]) -> dict[str, Value]:
     """Rows that would release it.
 
-    All of them are needed, unless they are merely idle inputs that are coalesced: a join needs both of its sides.
+    All of them are needed, and of idle inputs that are coalesced one. Nothing is said where both are so.
     """
     needed = [holder for holder in holders if holder.kind in {"slow", "throttled", "idle", "silent"}]
     if not needed or len(needed) < sum(holder.kind not in IN_FLIGHT for holder in holders):
         return {}
-    one_is_enough = all(holder.kind in {"idle", "silent"} and holder.end_helps for holder in needed)
-    able = [holder for holder in needed if holder.fault is None or not holder.fault.stops_rows]
-    if not able or (len(able) < len(needed) and not one_is_enough):
+    able: dict[tuple[object, ...], list[Holder]] = {holder.any_of or holder.place: [] for holder in needed}
+    for holder in needed:
+        if holder.fault is None or not holder.fault.stops_rows:
+            able[holder.any_of or holder.place].append(holder)
+    most = max(map(len, able.values()))
+    if not all(able.values()) or (most > 1 and len(able) > 1):
         return {}
+    rows = list(chain.from_iterable(able.values()))
     return {
-        f"row in {'any' if one_is_enough and len(able) > 1 else 'each'} of": tuple(holder.name for holder in able),
-        "row of": _of_each(holder.needs_time for holder in able),
-        "row after": _of_each(holder.row_after_ms for holder in able),
+        f"row in {'any' if most > 1 else 'each'} of": tuple(
+            f"{holder.name} past its filter" if holder.is_filtered else holder.name for holder in rows
+        ),
+        "row of": _of_each(holder.needs_time for holder in rows),
     }
 
 

@@ -111,8 +111,7 @@ def _times_apart(run: DataflowRun, vertex: str, until_ms: int) -> str:
     (left,), (right,), (of_left, of_right) = *join.keys, ranges
     before, behind = of_right.first - join.bounds[right][left], of_left.first - join.bounds[left][right]
     may_meet = of_left.last >= before and of_right.last >= behind
-    apart = [] if may_meet else without_common_times(ranges)
-    return vertex if apart else ""
+    return "" if may_meet or not without_common_times(ranges) else vertex
 
 
 def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:
@@ -121,9 +120,8 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     idle = search.not_waited_for(cause.vertex, cause.instance, cause.key, cause.watermark)
     facts, templates = of_watermark(search.run, cause, idle, _times_apart(search.run, vertex, search.at_ms))
     return Explanation(
-        at_ms=cause.at_ms,
+        at_ms=search.at_ms,
         stream=search.run.stream,
-        asked="watermark",
         vertex=cause.vertex,
         instance=cause.instance,
         key=cause.key,
@@ -191,7 +189,6 @@ def _cause(search: Search, vertex: str, instance: int, key: int, windows: Window
     kind = CauseKind(search.end.outcome) if search.end is not None else _kind(holders)
     return Cause(
         kind=kind,
-        at_ms=search.at_ms,
         vertex=vertex,
         instance=instance,
         key=key,

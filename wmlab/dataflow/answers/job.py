@@ -68,32 +68,19 @@ class LevelState:
     watermarks: Mapping[tuple[int, int], int] = field(default_factory=dict)
     emitted: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
-    def after(self, step: Mapping[str, Any]) -> LevelState:
-        """The level after a step of coalescing, a row of the table `coalescing`."""
-        came = step["key"] is not None and step["value"] is not None
-        return LevelState(
-            active=step["active"],
-            idle=step["idle"],
-            done=step["done"],
-            watermarks={**self.watermarks, (step["input"], step["key"]): step["value"]} if came else self.watermarks,
-            emitted={**self.emitted, **{key: (value, step["at_ms"]) for key, value in step["emitted"]}},
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultInForce:
     """A fault of the dataflow that happens at a moment, from `since_ms` until `until_ms` (clock; None: to the end).
 
-    It is of the instance `party`: that is stalled, or its calls are slowed by
-    `by_ms`; rows of a partition are silenced, so that they never arrive, delayed by `by_ms`, or disordered, each
-    delayed by up to that; or the filter of a source swallows them all.
+    It is of the instance `party`: that is stalled, or its calls are slowed; rows of a partition are silenced, so that
+    they never arrive, delayed, or disordered; or the filter of a source swallows them all.
     """
 
     kind: FaultKind
     party: str
     since_ms: int
     until_ms: int | None
-    by_ms: int | None = None
 
     @property
     def stops_rows(self) -> bool:
@@ -132,10 +119,9 @@ class JobState:
                 continue
             since_ms = start_ms + fault.at_ms
             until_ms = None if fault.for_ms is None else since_ms + fault.for_ms
-            by_ms: int | None = getattr(fault, "by_ms", None)
-            after_ms = by_ms or 0 if kind in {"delayed", "disordered"} else 0
+            after_ms = getattr(fault, "by_ms", 0) if kind in {"delayed", "disordered"} else 0
             if since_ms <= self._at_ms and (until_ms is None or self._at_ms < until_ms + after_ms):
-                return FaultInForce(kind=kind, party=party, since_ms=since_ms, until_ms=until_ms, by_ms=by_ms)
+                return FaultInForce(kind=kind, party=party, since_ms=since_ms, until_ms=until_ms)
         return None
 
     def stall(self, vertex: str, instance: int) -> FaultInForce | None:
@@ -249,7 +235,7 @@ def _fault_kind(fault: AnyFault, vertex: str, instance: int, partition: int | No
 
 _COPIES: Final = 32
 """The most copies of a job that are made on its way, at equal distances."""
-_ITEMS_APART: Final = 1_000
+_ITEMS_APART: Final = 2_000
 """How many items have to be put on queues until another copy is worth it."""
 
 

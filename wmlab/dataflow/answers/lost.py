@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
+from wmlab.core.holders import FAILED
 from wmlab.core.words import shown
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import row_words
 from wmlab.dataflow.answers.values import DroppedRow, Drops
-from wmlab.dataflow.answers.vocabulary import DROPS, FAILED, IDLE_WHEN_PASSED, LostBecause
+from wmlab.dataflow.answers.vocabulary import DROPS, IDLE_WHEN_PASSED, LostBecause
 from wmlab.dataflow.model.items import MIN
 
 _NOT_KNOWN: Final[Mapping[str, Value]] = {"lost because": LostBecause.NOT_KNOWN}

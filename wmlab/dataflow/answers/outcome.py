@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
+from wmlab.core.holders import FAILED
 from wmlab.dataflow.answers.cause import release_ms_of, setters_first
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure, of_holders, of_release
 from wmlab.dataflow.answers.run import DataflowRun, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
 from wmlab.dataflow.answers.values import Explanation
-from wmlab.dataflow.answers.vocabulary import CAME_OUT, EMPTY, FAILED, LET_OUT, NOT_IN_IT, RELEASE, WAITING
+from wmlab.dataflow.answers.vocabulary import CAME_OUT, EMPTY, LET_OUT, NOT_IN_IT, RELEASE, WAITING
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value
@@ -64,8 +65,7 @@ class WindowAnswers:
 
     def open(self, instance: int) -> list[OpenWindow]:
         """The windows of an instance that hold rows, or whose results have not left it, by their end."""
-        leaving_items = self.search.job.leaving(self.vertex, instance)
-        results: Iterator[Any] = (item for item in leaving_items if type(item) is tuple)
+        results: list[Any] = [i for i in self.search.job.leaving(self.vertex, instance) if type(i) is tuple]
         groups = len(self.rule.group) if isinstance(self.rule, SessionProcessor) else 0
         leaving = Counter((row[0], row[1], row[2 : 2 + groups]) for row in results)
         windows = [OpenWindow(start, end, count, group) for (start, end, group), count in leaving.items()]
@@ -214,7 +214,6 @@ class WindowAnswers:
         return Explanation(
             at_ms=self.search.at_ms,
             stream=self.run.stream,
-            asked="window",
             vertex=self.vertex,
             key=self.key,
             cause=cause,

@@ -122,10 +122,9 @@ class Permutations(TableAnswer[Permuted]):
         return ("orders", "output", self.ends, "for example")
 
     def _rows(self) -> list[tuple[str, ...]]:
-        first_outcomes = self.outcomes[:_ROWS_SHOWN]
         return [
             (grouped(entry.count), self.output_line(entry), entry.final, " ".join(entry.example))
-            for entry in first_outcomes
+            for entry in self.outcomes[:_ROWS_SHOWN]
         ]
 
     def _more(self) -> list[str]:

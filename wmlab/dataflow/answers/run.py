@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import pyarrow.compute as pc
 
 from wmlab.core.errors import RecordingError, WmlabError
+from wmlab.core.grouping import rows_by
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant, moment
 from wmlab.dataflow.answers.job import Job, job_of
@@ -91,9 +92,8 @@ class DataflowRun:
         begun = [row for row in self.executions if at_ms is None or row["started_ms"] <= at_ms]
         if not begun or begun[-1]["outcome"] not in {"failed", "completed"}:
             return None
-        last = begun[-1]
-        is_later = at_ms is not None and last["ended_ms"] > at_ms
-        return None if is_later else JobEnd(last["outcome"], last["ended_ms"], last["reason"])
+        end = JobEnd(begun[-1]["outcome"], begun[-1]["ended_ms"], begun[-1]["reason"])
+        return None if at_ms is not None and end.at_ms > at_ms else end
 
     @cached_property
     def end_ms(self) -> int:
@@ -162,12 +162,8 @@ class DataflowRun:
         return [{**step, "emitted": [*step["emitted"].items()]} for step in all_steps(*tables)]
 
     def _indexed(self, table: str, *columns: str) -> Mapping[tuple[Any, ...], Sequence[RecordedRow]]:
-        index: dict[tuple[Any, ...], list[RecordedRow]] = {}
         names = ("execution", "queue") if table == "items" else ("execution", "vertex", "instance")
-        key_of = itemgetter(*names, *columns)
-        for row in self.rows(table):
-            index.setdefault(key_of(row), []).append(row)
-        return index
+        return rows_by(self.rows(table), itemgetter(*names, *columns))
 
     def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> RecordedRow:
         """The vertex; raises `error` if there is none with that name."""

@@ -2,7 +2,8 @@
 
 At every level the inputs that count and are below the value hold it; of these each is followed to what feeds it, up to
 one that holds. It is the partition of a source, a queue, a vertex with work in flight, or an input that has no such
-key. A join needs both of its sides: for the watermarks of the key, and for those that raise its limit.
+key. A join needs both of its sides: for the watermarks of the key, and for those that raise its limit; one that emits
+by its buffer needs the limit only above the rows that it keeps.
 
 An instance that stands still holds all that it has to take or to send, and is named before what else is missing.
 
@@ -25,8 +26,8 @@ from wmlab.core.words import moment
 from wmlab.dataflow.answers.cause import Holder, Kind
 from wmlab.dataflow.answers.job import LevelState, ReadPartition
 from wmlab.dataflow.answers.run import BEGINS, DataflowRun, RecordedRow
-from wmlab.dataflow.model.items import DONE, FrameGrid, Idle, Watermark
-from wmlab.dataflow.model.join import START, JoinState
+from wmlab.dataflow.model.items import DONE, FrameGrid, Idle, Watermark, row_time
+from wmlab.dataflow.model.join import LEFT, RIGHT, START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
@@ -137,7 +138,7 @@ class Search:
             return {}
         idle = {}
         for source, number in sorted(self.run.sources_of(vertex, instance)):
-            if key in self.run.keys(source):
+            if key in self.run.keys(source) and self.job.last_kind(source, number) != "done":
                 for partition, read in self.job.partitions(source, number, key)[1].items():
                     if read.state.idle(self.at_ms) and (read.watermark is None or read.watermark < watermark):
                         idle[f"partition {partition} of {source}"] = read.state.deadline_ms or 0
@@ -175,6 +176,8 @@ class Search:
         result = [] if received != START and received >= target.value else self._side(vertex, instance, beside)
         if self.joins[vertex].output == "state":
             result += self._limit(vertex, instance, target.beside(state.limits[target.key]))
+        else:
+            result += self._kept(vertex, instance, target, state)
         return result or self._inside(vertex, instance, target)
 
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
@@ -199,11 +202,8 @@ class Search:
         if number is None:
             return []
         on_queue = self.job.on_queue(number)
-        _, full_ms = on_queue[-1]
-        about = self._taker(self.run.queues[number])
-        return [
-            self._blocking(vertex, instance, "no room", target, last_ms=full_ms, items_before=len(on_queue), **about)
-        ]
+        known = {"last_ms": on_queue[-1][1], "items_before": len(on_queue), **self._taker(self.run.queues[number])}
+        return [self._blocking(vertex, instance, "no room", target, **known)]
 
     def _taker(self, queue: RecordedRow) -> dict[str, Any]:
         """Who has to take what lies on a queue, and the fault that happens to it."""
@@ -219,11 +219,9 @@ class Search:
         waiting = [(h, helps) for h, helps in behind if h.fault is not None and h.fault.party == fault.party]
         if any(holder.kind == "stalled" for holder, _ in waiting):
             return list(behind)
-        known: dict[str, Any] = {}
-        for holder, _ in waiting[:1]:
-            known = {"last_ms": holder.last_ms}
+        last_ms = next((holder.last_ms for holder, _ in waiting), None)
         others = [blocking for blocking in behind if blocking not in waiting]
-        return [self._blocking(vertex, instance, "stalled", target, **known), *others]
+        return [self._blocking(vertex, instance, "stalled", target, last_ms=last_ms), *others]
 
     def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
@@ -255,13 +253,13 @@ class Search:
                 )
             else:
                 result += self._queue(queues[number], beside)
-        return result
+        return result if level.active else _any_of(result, (vertex, instance, edge))
 
     def _queue(self, queue: RecordedRow, target: Target) -> list[Blocking]:
         source, instance = queue["source"], queue["source_instance"]
         if target.key not in queue["keys"]:
-            is_batch = self.run.vertex(queue["target"])["kind"] == "hash join"
-            return [self._blocking(source, instance, "batch" if is_batch else "no key", target)]
+            kind: Kind = "batch" if self.run.vertex(queue["target"])["kind"] == "hash join" else "no key"
+            return [self._blocking(source, instance, kind, target)]
         for before, (item, put_ms) in enumerate(self.job.on_queue(queue["queue"])):
             of_key = isinstance(item, Watermark) and item.key == target.key and item.value >= target.value
             if of_key or item == DONE or isinstance(item, Idle):
@@ -287,9 +285,24 @@ class Search:
         value = target.value if target.value == START else target.value + amounts[other]
         return self._side(vertex, instance, replace(target, key=other, value=value))
 
+    def _kept(self, vertex: str, instance: int, target: Target, state: JoinState) -> list[Blocking]:
+        """What keeps the rows below the value in a join, which go when any limit has passed them: the nearest one."""
+        join = self.joins[vertex]
+        side = LEFT if target.key in join.keys[LEFT] else RIGHT
+        column = join.keys[side][target.key]
+        rows = [row.values for row in state.buffers[side] if row_time(row.values, column) < target.value]
+        if not rows:
+            return []
+        bounded = {key for by in join.bounds.values() for key in by}
+        columns = {key: at for key, at in join.keys[side].items() if key in bounded}
+        above = {key: max(row_time(row, at) for row in rows) + 1 for key, at in columns.items()}
+        key = min(above, key=lambda key: (above[key] - state.limits[key], key != target.key))
+        oldest = min(row_time(row, column) for row in rows)
+        return self._limit(vertex, instance, replace(target.beside(oldest), key=key, value=above[key]))
+
     def _side(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The holders behind the input of a join that has the key."""
-        return self._edge(vertex, instance, target, 0 if target.key in self.joins[vertex].keys[0] else 1)
+        return self._edge(vertex, instance, target, LEFT if target.key in self.joins[vertex].keys[LEFT] else RIGHT)
 
     def _edge(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
         """The holders behind an input of a vertex that gets the watermarks of each input by itself.
@@ -339,8 +352,8 @@ class Search:
             kind: Kind = "idle" if last_kind == "idle" else "silent"
             if below:
                 deadline_ms = partitions[number].state.deadline_ms
-                reached_ms = target.value + mapper.policy.lag
-                by_clock = mapper.policy.by_clock and (deadline_ms is None or reached_ms < deadline_ms)
+                in_time = deadline_ms is None or target.value + mapper.policy.lag < deadline_ms
+                by_clock = mapper.policy.by_clock and in_time
                 kind = "clock" if by_clock else "slow"
                 if kind == "slow" and awaited != START and mark is not None and mark >= awaited:
                     kind = "throttled"
@@ -348,7 +361,8 @@ class Search:
             beside = counted.one_step_upstream(_ahead_of(mark, marks.values()), vertex)
             holder = self._partition(vertex, instance, number, kind, beside, mapper, partitions[number])
             result.append((holder, beside.reached or kind == "clock"))
-        return result or [self._blocking(vertex, instance, "idle", target)]
+        result = result or [self._blocking(vertex, instance, "idle", target)]
+        return result if below else _any_of(result, (vertex, instance))
 
     def _partition(
         self,
@@ -362,18 +376,13 @@ class Search:
     ) -> Holder:
         """A partition of a source as a holder."""
         deadline_ms, lag = partition.state.deadline_ms, mapper.policy.lag
-        silent = partition.rejected and mapper.deviations.rejected_rows_silent
+        rejects_silently = mapper.deviations.rejected_rows_silent
+        silent = partition.rejected and rejects_silently
         idle_at_ms = deadline_ms if kind in {"slow", "throttled"} and not silent else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = target.value + lag
-        row_after_ms = None
         if kind == "clock":
             idle_at_ms = needs
-        elif mapper.policy.by_clock and mapper.idle_timeout_ms is not None and target.value != START:
-            # A row makes it count for the idle timeout, within which the clock has to get there.
-            after_ms = needs - mapper.idle_timeout_ms
-            row_after_ms = after_ms if after_ms > self.at_ms else None
-        by_events = isinstance(mapper.policy, FixedLag)
         return target.holder(
             vertex,
             instance,
@@ -382,11 +391,11 @@ class Search:
             partition=number,
             last_ms=partition.last_ms,
             rejected=partition.rejected,
-            needs_time=needs if by_events and target.value != START else None,
+            needs_time=needs if isinstance(mapper.policy, FixedLag) and target.value != START else None,
             next_mark=target.value if kind == "throttled" else None,
-            row_after_ms=row_after_ms,
             idle_at_ms=idle_at_ms,
             idle_since_ms=deadline_ms if kind == "idle" else None,
+            is_filtered=rejects_silently and self.run.rules.sources[vertex].where is not None,
             fault=self.job.fault(vertex, instance, number),
             parallelism=self.run.vertex(vertex)["parallelism"],
         )
@@ -429,6 +438,11 @@ def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     for holder in holders:
         unique.setdefault((holder.vertex, holder.instance, holder.partition, holder.kind, holder.key), holder)
     return tuple(unique.values())
+
+
+def _any_of(result: list[Blocking], level: tuple[object, ...]) -> list[Blocking]:
+    """The same, where all inputs of a level are idle, so that one of them is enough; of a join one for each side."""
+    return [(replace(holder, any_of=(*level, holder.key)), helps) for holder, helps in result]
 
 
 def _without_idle_release(result: list[Blocking]) -> list[Blocking]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from wmlab.core.holders import FAILED
 from wmlab.core.recording import Recording
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_end
 from wmlab.dataflow.answers.run import DataflowRun, run_of
-from wmlab.dataflow.answers.vocabulary import FAILED
 
 
 def failure_sentence(run: DataflowRun) -> str:

@@ -21,18 +21,15 @@ MEANINGS: Final[Mapping[str, str]] = {
     "clock": "the watermark of the partition follows the clock, which was not that far",
     "idle": "the partition was idle, and so was every other input",
     "silent": "the partition was idle, and its source had not sent that",
-    "ended": "the input had ended",
     "no key": "the input brings no watermarks of the key, and was neither idle nor done",
-    "no watermark": "the source sends no watermarks at all",
     "no bound": "nothing of the other side of the join bounds the key",
     "batch": "the join reads this side to its end first",
     "on queue": "a watermark of the vertex waited on a queue to be taken",
     "behind rows": "the instance had taken the watermark, and was not done with rows that it took before",
-    "no room": "a queue out of the instance was full",
     "inside": "the instance had the watermark, and had not sent it: a call was in flight, its function kept it, or a "
     "join sends what a snapshot gave back with the next watermark that comes",
 }
-"""What each cause means."""
+"""What each cause means whose name does not say it."""
 
 
 def stretches_of(cause: Cause, from_ms: int, to_ms: int) -> Iterator[Stretch]:

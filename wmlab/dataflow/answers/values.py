@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from wmlab.core.answers import Cell, TableAnswer
 from wmlab.core.facts import FactAnswer, Facts
@@ -13,7 +13,6 @@ from wmlab.core.words import grouped
 from wmlab.dataflow.answers.cause import Holder
 from wmlab.dataflow.answers.vocabulary import BECAUSE, LATE, LostBecause
 
-Asked = Literal["watermark", "window"]
 _ROWS_SHOWN: Final = 20
 
 
@@ -67,8 +66,7 @@ class Drops(FactAnswer, TableAnswer[DroppedRow]):
         return pd.DataFrame([{**drop.facts, "row": json.dumps(drop.row, ensure_ascii=False)} for drop in self.rows])
 
     def __repr__(self) -> str:
-        first_rows = self.rows[:_ROWS_SHOWN] if len(self) > 1 else ()
-        lines = [f"  {drop.sentence}" for drop in first_rows]
+        lines = [f"  {drop.sentence}" for drop in (self.rows[:_ROWS_SHOWN] if len(self) > 1 else ())]
         more = [f"  {grouped(len(self) - _ROWS_SHOWN)} more"] if len(self) > _ROWS_SHOWN else []
         return "\n".join([self.sentence, *lines, *more])
 
@@ -82,7 +80,7 @@ class Drops(FactAnswer, TableAnswer[DroppedRow]):
 class Explanation(FactAnswer):
     """Why a watermark or a window is where it is at `at_ms` (clock, ms).
 
-    `asked` says which of them. `cause` is one word: held, moving, idle, ended, failed, completed, stuck; for a window:
+    `cause` is one word: held, moving, idle, ended, failed, completed, stuck; for a window:
     came out, empty, waiting or failed. `watermark` is the last one that `vertex` emitted for `key`, `since_ms` is when
     it last moved (for a window that came out: when it did), and `needed` is the watermark that would release it.
     `holders` are the inputs that hold it; `release_ms` is when it is released if nothing else happens. Each is None if
@@ -92,7 +90,6 @@ class Explanation(FactAnswer):
 
     at_ms: int
     stream: str
-    asked: Asked
     vertex: str
     instance: int | None = None
     key: int

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from wmlab.core.facts import Kind, vocabulary
+from wmlab.core.facts import Kind, Vocabulary, vocabulary
+from wmlab.core.holders import FAILED, RUN_LABELS, TIMES_APART
 
 
 class LostBecause(StrEnum):
@@ -28,20 +29,18 @@ class LostBecause(StrEnum):
     """The tables do not tell which row of a source it was, or what let the watermark pass."""
 
 
-LABELS: Final = vocabulary(
+_OF_A_MOMENT: Final = vocabulary(
     ("stream", Kind.NAME, "the dataflow"),
-    ("failed at", Kind.MOMENT, "when the job failed"),
-    ("failure", Kind.NAME, "why it failed"),
     ("complete at", Kind.MOMENT, "when the job was complete"),
-    ("vertex", Kind.NAME, "the vertex, or of several instances the one that is meant"),
-    ("key", Kind.COUNT, "key of the watermark that is meant"),
-    ("watermark", Kind.EVENT_TIME, "the last watermark there"),
+    ("vertex", Kind.NAME, "vertex or instance"),
+    ("key", Kind.COUNT, "watermark key"),
+    ("watermark", Kind.EVENT_TIME, "the last there"),
     ("since", Kind.MOMENT, "when that came"),
-    ("window from", Kind.EVENT_TIME, "the begin of the window that waits"),
-    ("window to", Kind.EVENT_TIME, "its end"),
-    ("rows", Kind.COUNT, "how many rows it holds"),
-    ("part at", Kind.NAME, "the instances that hold them"),
-    ("rows of part", Kind.COUNT, "how many each of them holds"),
+    ("window from", Kind.EVENT_TIME, "where it begins"),
+    ("window to", Kind.EVENT_TIME, "where it ends"),
+    ("rows", Kind.COUNT, "rows in it"),
+    ("part at", Kind.NAME, "instances with them"),
+    ("rows of part", Kind.COUNT, "rows in each"),
     ("needed", Kind.NEEDED_TIME, "the lowest watermark that is high enough"),
     ("came out at", Kind.MOMENT, "when the last of its results left"),
     ("results", Kind.COUNT, "how many results of it have left"),
@@ -50,46 +49,35 @@ LABELS: Final = vocabulary(
     ("on a queue", Kind.COUNT, "how many rows of its time wait to be taken"),
     ("lost rows", Kind.COUNT, "how many rows of its time were dropped"),
     ("holder", Kind.NAME, "what keeps the watermark where it is"),
-    ("cause", Kind.WORD, "why each holder does"),
-    ("watermark of holder", Kind.EVENT_TIME, "the watermark of each holder"),
+    ("cause", Kind.WORD, "why each does"),
+    ("watermark of holder", Kind.EVENT_TIME, "that of each"),
     ("through", Kind.NAME, "the vertices between the first holder and the vertex"),
-    ("last row at", Kind.MOMENT, "when each holder last had a row that its filter let pass"),
-    ("rejected", Kind.COUNT, "how many rows the filter of each holder has rejected since"),
     ("waits since", Kind.MOMENT, "since when something that has come waits at each holder"),
     ("taken by", Kind.NAME, "the instance that has to take it"),
-    ("items before", Kind.COUNT, "how many items are before it on its queue"),
     ("next watermark", Kind.EVENT_TIME, "the next watermark that a source with frames lets through"),
     ("fault", Kind.WORD, "what the script does to each holder"),
     ("fault from", Kind.MOMENT, "from when on"),
     ("fault until", Kind.MOMENT, "until when"),
     ("also below", Kind.NAME, "further inputs that are below the watermark that is needed"),
-    ("watermark also below", Kind.EVENT_TIME, "the watermark of each of them"),
+    ("watermark also below", Kind.EVENT_TIME, "that of each"),
     ("not waited for", Kind.NAME, "partitions with a lower watermark, which do not count since they are idle"),
-    ("not waited for since", Kind.MOMENT, "from when on each of them was idle"),
+    ("not waited for since", Kind.MOMENT, "when each became so"),
     ("goes on at", Kind.MOMENT, "when the last instance that stands still goes on"),
     ("row in each of", Kind.NAME, "the partitions in each of which a row is needed"),
     ("row in any of", Kind.NAME, "the partitions in one of which a row is enough"),
     ("row of", Kind.NEEDED_TIME, "the lowest event time that is enough for a row in each of them"),
-    (
-        "row after",
-        Kind.NEEDED_TIME,
-        "after when a row in each of them has to come if the clock moves the watermark",
-    ),
     ("released at", Kind.MOMENT, "when it is released if nothing comes: by the clock, or by idleness"),
     ("end of", Kind.NAME, "the inputs whose end releases it"),
     ("run", Kind.NAME, "the run"),
     ("held", Kind.COUNT, "how many rows or accumulators a vertex held at the end, in each run"),
     ("held at most", Kind.COUNT, "the most that it held, in each run"),
-    ("held at most since", Kind.MOMENT, "when it first held that much, in each run"),
-    ("limit", Kind.COUNT, "how many it may hold"),
-    ("inputs apart", Kind.NAME, "the join whose inputs have no event times in common"),
-    ("dropped", Kind.COUNT, "how many rows were dropped"),
+    ("dropped", Kind.COUNT, "all dropped rows"),
     ("idle when passed", Kind.COUNT, "how many of them were lost since their partition was idle"),
-    ("row", Kind.NAME, "the row, as the vertex got it"),
-    ("dropped by", Kind.NAME, "the vertex that dropped the row"),
-    ("rule", Kind.WORD, "the rule by which it did"),
+    ("row", Kind.NAME, "the dropped row"),
+    ("dropped by", Kind.NAME, "the vertex"),
+    ("rule", Kind.WORD, "by which rule"),
     ("dropped at", Kind.MOMENT, "when it did"),
-    ("time", Kind.EVENT_TIME, "the event time of the row"),
+    ("time", Kind.EVENT_TIME, "its event time"),
     ("lowest taken", Kind.EVENT_TIME, "the lowest event time that the vertex still took then"),
     ("late by", Kind.LENGTH, "by how much the time of the row is below that"),
     ("passed at", Kind.MOMENT, "when the watermark had come by which that time was the lowest"),
@@ -102,7 +90,10 @@ LABELS: Final = vocabulary(
     ("idle timeout", Kind.LENGTH, "after how long without a row a partition of the source is idle"),
     ("kept with timeout", Kind.BOUND, "an idle timeout of the source that keeps the row; exact if jitter_ms=0"),
 )
-FAILED: Final = ("The job failed at {failed at}: {failure}.", "The job failed at {failed at}.")
+LABELS: Final[Vocabulary] = {
+    **{name: RUN_LABELS[name] for name in ("failed at", "failure", "inputs apart")},
+    **_OF_A_MOMENT,
+}
 AT_A_MOMENT: Final = (
     *FAILED,
     "The job was complete at {complete at}.",
@@ -118,14 +109,13 @@ ENDED: Final = (
     "No watermark of key {key} had come at {vertex}.",
 )
 RELEASE: Final = (
-    "The event times of the inputs of {inputs apart} do not overlap.",
+    TIMES_APART,
     "Nothing waits for {not waited for}, idle since {not waited for since}.",
     "Nothing waits for {not waited for}: idle.",
     "It is not released before {goes on at}.",
     "It waits for {taken by} to take it.",
     "A row of {row of} or later in {row in each of} releases it.",
     "A row of {row of} or later in any of {row in any of} releases it.",
-    "A row in {row in each of} after {row after} releases it.",
     "It needs a row in {row in each of}.",
     "It needs a row in any of {row in any of}.",
     "It is released at {released at}.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 from typing import Final, Literal
 
 from wmlab.core.answers import Answer
@@ -26,15 +26,15 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
+from wmlab.core.holders import FAILED
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, joined, rounded
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.explain import explain
-from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read, run_of
 from wmlab.dataflow.answers.sentences import row_words
-from wmlab.dataflow.answers.vocabulary import FAILED, LAST, LOST_ROWS
+from wmlab.dataflow.answers.vocabulary import LAST, LOST_ROWS
 
 State = Literal["active", "idle", "done"]
 
@@ -81,33 +81,28 @@ class LevelHistory:
             values[self.end_ms] = values[last_ms]
         return list(values), list(values.values())
 
-    def states(self) -> Iterator[tuple[int, int, LevelState]]:
-        """The level from when to when (clock, ms), step by step."""
-        level, from_ms = LevelState(active=sorted(self.names)), self.begun_ms
-        for row in self.steps:
-            yield from_ms, row["at_ms"], level
-            level, from_ms = level.after(row), row["at_ms"]
-        yield from_ms, self.end_ms, level
-
     def counted(self, key: int) -> tuple[list[int], dict[int, list[Value]]]:
         """The watermarks of the inputs that count, by the begin of each step; None while one is unknown or excluded."""
-        steps = [(from_ms, level) for from_ms, _, level in self.states()]
-        return [from_ms for from_ms, _ in steps] + [self.end_ms], {
-            number: [
-                level.watermarks.get((number, key)) if number in level.active else None
-                for _, level in (*steps, steps[-1])
-            ]
-            for number in self.names
-        }
+        marks: dict[int, Value] = {}
+        watermarks: dict[int, list[Value]] = {number: [None] for number in self.names}
+        for row in self.steps:
+            if row["key"] == key and row["value"] is not None:
+                marks[row["input"]] = row["value"]
+            for number, values in watermarks.items():
+                values.append(marks.get(number) if number in row["active"] else None)
+        return self._begins, {number: [*values, values[-1]] for number, values in watermarks.items()}
+
+    @property
+    def _begins(self) -> list[int]:
+        """When each step begins to hold, from the beginning, and the end."""
+        return [self.begun_ms, *(row["at_ms"] for row in self.steps), self.end_ms]
 
     def stretches(self, number: int) -> list[tuple[int, int, State]]:
         """What an input was from when to when."""
         result: list[tuple[int, int, State]] = []
         state: State = "active"
-        for from_ms, to_ms, level in self.states():
-            for known in _LOOKS:
-                if number in getattr(level, known):
-                    state = known
+        for (from_ms, to_ms), row in zip(pairwise(self._begins), [{}, *self.steps], strict=True):
+            state = next((known for known in _LOOKS if number in row.get(known, ())), state)
             if result and result[-1][2] == state:
                 result[-1] = (result[-1][0], to_ms, state)
             elif from_ms < to_ms:
@@ -206,8 +201,9 @@ def coalescing(
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
-        remedy = "Choose a vertex that watermarks have reached."
-        raise ChartError(f"No watermark came to {level.name!r}.", remedy=remedy)
+        raise ChartError(
+            f"No watermark came to {level.name!r}.", remedy="Choose a vertex that watermarks have reached."
+        )
     chosen = level.keys[0] if key is None else key
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))
@@ -274,10 +270,7 @@ def _without_output(level: LevelHistory, key: int) -> list[Layer]:
             shape="circle",
             xs=[row["at_ms"] for row in without_output],
             ys=[row["value"] for row in without_output],
-            hover=[
-                f"{level.names[row['input']]}: {level.run.time(row['value'])} came, and no new output"
-                for row in without_output
-            ],
+            hover=[f"{level.names[row['input']]}: {level.run.time(row['value'])}" for row in without_output],
         )
     ]
 

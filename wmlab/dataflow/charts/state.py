@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from wmlab.core.arguments import the_moment, the_names
 from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
@@ -13,12 +13,14 @@ from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, columns_of
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.facts import Head
+from wmlab.core.grouping import rows_by
+from wmlab.core.holders import FAILED
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, joined, moment, rounded
 from wmlab.dataflow.answers.cause_facts import dataflow_facts, of_failure
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, row_words
-from wmlab.dataflow.answers.vocabulary import AT_THE_END, FAILED, STATE
+from wmlab.dataflow.answers.vocabulary import AT_THE_END, STATE
 from wmlab.dataflow.charts.levels import POINTS_DRAWN, dataflow_run_of
 
 _ITEMS_DRAWN: Final = 400
@@ -49,8 +51,8 @@ def queue_diagram(
     a queue.
     """
     run = dataflow_run_of(recording)
-    vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
-    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
+    named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
+    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in named]
     begun, ended = run.clock_ms()
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms", start_ms=recording.start_ms)
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms", start_ms=recording.start_ms)
@@ -90,16 +92,13 @@ def queue_diagram(
 
 def _item_ends(items: Sequence[RecordedRow], lanes_of: Mapping[int, tuple[int, int]]) -> ItemEnds:
     """From where to where each item goes: side by side those that go together, the first of them on top."""
-    together: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
-    for row in items:
-        way = row["execution"], row["queue"], row["put_ms"], row["taken_ms"]
-        together.setdefault(way, []).append(_item(row))
+    together = rows_by(items, itemgetter("execution", "queue", "put_ms", "taken_ms"))
     ends: dict[tuple[int, int, int], tuple[Coordinate, Coordinate]] = {}
     for (_, queue, _, _), together_items in together.items():
-        for number, item in enumerate(together_items):
+        for number, row in enumerate(together_items):
             beside = _SPREAD * ((number + 0.5) / len(together_items) - 0.5)
             begin, end = lanes_of[queue]
-            ends[item] = begin + beside, end + beside
+            ends[_item(row)] = begin + beside, end + beside
     return ends
 
 
@@ -203,7 +202,7 @@ def state_size(
     limits = [result.limit for result in ruled if alone and result.limit is not None][:1]
     layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, end], ys=[y, y]) for y in limits]
     most = max(1, *limits, *(size for _, sizes in curves for size in sizes))
-    head = _head(name, names, runs, curves, limits)
+    head = _head(name, names, runs, [sizes for _, sizes in curves])
     rows = [(label, at, y) for label, curve in zip(names, curves, strict=True) for at, y in zip(*curve, strict=True)]
     return chart_of(
         head.sentence,
@@ -255,22 +254,17 @@ def _head(
     vertex: str,
     names: Sequence[str],
     runs: Sequence[DataflowRun],
-    curves: Sequence[tuple[Sequence[int], Sequence[int]]],
-    limits: Sequence[int],
+    sizes: Sequence[Sequence[int]],
 ) -> Head:
     """What the vertex held in each run, at most and at the end; of a single one how the job failed."""
-    most = [max(sizes) for _, sizes in curves]
-    since_ms = tuple(at_ms[sizes.index(top)] for (at_ms, sizes), top in zip(curves, most, strict=True))
     facts = dataflow_facts(
         runs[0],
         {
             **(of_failure(runs[0].end) if len(runs) == 1 else {}),
             "run": tuple(names),
             "vertex": vertex,
-            "held at most": tuple(most),
-            "held at most since": since_ms,
-            "held": tuple(sizes[-1] for _, sizes in curves),
-            "limit": limits[0] if limits else None,
+            "held at most": tuple(map(max, sizes)),
+            "held": tuple(of_run[-1] for of_run in sizes),
         },
     )
     return Head(facts=facts, templates=facts.chosen(FAILED, STATE, AT_THE_END))

@@ -20,6 +20,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text
 from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
@@ -233,7 +234,6 @@ TakenRows = Mapping[InstanceRun, Sequence[TakenRow]]
 
 @invariant(
     "windows are those of a batch over the on-time rows",
-    "no window or session gave a result, or had to",
     title="windows as in a batch",
 )
 def windows_equal_batch(
@@ -262,7 +262,6 @@ def _closed_by(rule: RecordedRule, item: TableRow) -> int | None:
 
 @invariant(
     "joins are those of a batch over the on-time rows",
-    "no join gave a result, or had to",
     title="joins as in a batch",
 )
 def joins_equal_batch(
@@ -290,12 +289,9 @@ def _restarted(executions: TableRows) -> Iterator[Finding]:
 
 def _came(items: TableRows, rules: Mapping[str, RecordedRule], channels: Channels) -> dict[InstanceRun, list[TableRow]]:
     """The results that left instances of windows or joins, each once."""
-    came: dict[InstanceRun, list[TableRow]] = {}
-    for item in items:
-        vertex, number = channels.source[item["queue"]]
-        if item["kind"] == "event" and vertex in rules and item["queue"] in channels.first:
-            came.setdefault((vertex, item["execution"], number), []).append(item)
-    return came
+    queues = {queue: name for queue, name in channels.source.items() if name[0] in rules and queue in channels.first}
+    came = (item for item in items if item["kind"] == "event" and item["queue"] in queues)
+    return rows_by(came, lambda item: (queues[item["queue"]][0], item["execution"], queues[item["queue"]][1]))
 
 
 def _compared(instance: InstanceRun, expected: Iterable[DueResult], came: Iterable[TableRow]) -> Iterator[Finding]:

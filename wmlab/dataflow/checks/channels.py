@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.invariants import TableRow, TableRows
 
 InstanceName = tuple[str, int]
@@ -25,11 +27,8 @@ def loads_of(items: TableRows) -> list[dict[str, Any]]:
     kind; None: none was. Within a millisecond all is put before anything is taken: a queue that may have been full
     counts as full.
     """
-    by_queue: dict[tuple[int, int], list[TableRow]] = {}
-    for item in items:
-        by_queue.setdefault((item["execution"], item["queue"]), []).append(item)
     loads = []
-    for (execution, queue), rows in by_queue.items():
+    for (execution, queue), rows in rows_by(items, itemgetter("execution", "queue")).items():
         taken = [row["taken_ms"] for row in rows if row["taken_ms"] is not None]
         moves = sorted([(row["put_ms"], -1) for row in rows] + [(at_ms, 1) for at_ms in taken])
         loads.append(
@@ -84,8 +83,5 @@ class Channels:
 
     def sent(self, specials: TableRows, kind: str) -> dict[tuple[Any, ...], list[TableRow]]:
         """The items of a kind that each instance sent, each once, by execution, vertex and instance."""
-        by_instance: dict[tuple[Any, ...], list[TableRow]] = {}
-        for item in specials:
-            if item["kind"] == kind and item["queue"] in self.first:
-                by_instance.setdefault((item["execution"], *self.source[item["queue"]]), []).append(item)
-        return by_instance
+        of_kind = (item for item in specials if item["kind"] == kind and item["queue"] in self.first)
+        return rows_by(of_kind, lambda item: (item["execution"], *self.source[item["queue"]]))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.dataflow.checks.channels import Channels
 
@@ -17,7 +18,6 @@ _INSTANCE: Final = ("execution", "vertex", "instance")
 
 @invariant(
     "at rest sources that have read rows have said how far, and coalescing stands where its inputs let it",
-    "no source read",
     title="everything comes to rest",
 )
 def comes_to_rest(
@@ -41,8 +41,11 @@ def comes_to_rest(
         for item in specials
         if item["kind"] in ("watermark", "idle", "done")
     }
-    of_sources = sorted((row for row in steps if row["level"] == "partition"), key=itemgetter("step"))
-    active = {tuple(row[name] for name in _INSTANCE): row["active"] for row in of_sources}
+    active = {
+        tuple(row[name] for name in _INSTANCE): row["active"]
+        for row in sorted(steps, key=itemgetter("step"))
+        if row["level"] == "partition"
+    }
     reads: dict[tuple[int, str, int], int] = {}
     for row in source_rows:
         instance = row["execution"], row["vertex"], row["instance"]
@@ -65,11 +68,8 @@ def comes_to_rest(
 
 def _coalesced(steps: Iterable[TableRow]) -> Iterator[Finding]:
     """What was found about the last step of each coalescing."""
-    by_coalescer: dict[tuple[Any, ...], list[TableRow]] = {}
-    for row in steps:
-        if row["level"] != "partition":
-            coalescer = (*(row[name] for name in (*_INSTANCE, "level")), row["edge"] or 0)
-            by_coalescer.setdefault(coalescer, []).append(row)
+    of_queues = (row for row in steps if row["level"] != "partition")
+    by_coalescer = rows_by(of_queues, lambda row: (*(row[name] for name in (*_INSTANCE, "level")), row["edge"] or 0))
     for _, rows in sorted(by_coalescer.items()):
         rows.sort(key=itemgetter("step"))
         last = rows[-1]

@@ -111,7 +111,6 @@ def timed_rows(
 
 @invariant(
     "a row that is on time on input is on time on output",
-    "no row with a time went through a vertex",
     title="rows stay on time",
 )
 def on_time_stays_on_time(timed_rows: TimedRows) -> Iterator[Finding]:

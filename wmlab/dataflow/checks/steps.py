@@ -17,6 +17,7 @@ from itertools import count
 from operator import itemgetter
 from typing import Any, Final
 
+from wmlab.core.grouping import rows_by
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import SOUND, Deviations, JobFailedError
@@ -47,15 +48,10 @@ def all_steps(items: Sequence[Row], queues: Sequence[Row], coalescing: Sequence[
         step["level"] == "edge" and (step["vertex"], step["instance"], step["edge"]) in edges for step in coalescing
     ):
         return coalescing
-    taken: dict[tuple[int, int], list[Row]] = {}
-    for item in items:
-        if item["queue"] in alone and item["taken"] is not None and item["kind"] != "barrier":
-            taken.setdefault((item["execution"], item["queue"]), []).append(item)
-    steps: dict[tuple[Any, ...], list[Row]] = {}
-    for step in coalescing:
-        steps.setdefault(tuple(step[name] for name in _INSTANCE), []).append(step)
+    taken = (i for i in items if i["queue"] in alone and i["taken"] is not None and i["kind"] != "barrier")
+    steps = rows_by(coalescing, itemgetter(*_INSTANCE))
     derived: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for (execution, number), on_queue in taken.items():
+    for (execution, number), on_queue in rows_by(taken, itemgetter("execution", "queue")).items():
         queue = alone[number]
         instance = queue["target"], queue["target_instance"]
         where = {"stream": queue["stream"]} | dict(zip(_INSTANCE, (execution, *instance), strict=True))

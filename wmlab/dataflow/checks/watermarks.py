@@ -11,13 +11,13 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.checks.rows import NONE_SO_FAR, HighestSoFar
 from wmlab.dataflow.checks.steps import COALESCER
 from wmlab.dataflow.model.items import FrameGrid
 
-_NO_STEP: Final = "nothing was coalesced"
 FORWARDING: Final = (
     "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window", "hash join",
 )  # fmt: skip
@@ -28,18 +28,14 @@ _STEP: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input",
 
 @invariant(
     "the watermarks of a key strictly increase on every queue",
-    "no queue had two watermarks of a key",
     title="watermarks increase",
 )
 def watermarks_increase(specials: TableRows, queues: TableRows) -> Iterator[Finding]:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
     ends = {queue["queue"]: {name: queue[name] for name in ("source", "target")} for queue in queues}
-    watermarks: dict[tuple[int, ...], list[TableRow]] = {}
-    for item in sorted(specials, key=itemgetter("sequence")):
-        if item["kind"] == "watermark":
-            where = item["execution"], item["queue"], item["key"]
-            watermarks.setdefault(where, []).append({**item, **ends[item["queue"]]})
-    for along in watermarks.values():
+    sent = sorted((item for item in specials if item["kind"] == "watermark"), key=itemgetter("sequence"))
+    watermarks = ({**item, **ends[item["queue"]]} for item in sent)
+    for along in rows_by(watermarks, itemgetter("execution", "queue", "key")).values():
         for before, item in pairwise(along):
             if item["value"] > before["value"]:
                 yield Finding(True, item["put_ms"])
@@ -54,35 +50,7 @@ def watermarks_increase(specials: TableRows, queues: TableRows) -> Iterator[Find
 
 
 @invariant(
-    "coalescing lets one idle message through until an input is active again",
-    "no coalescing became idle",
-    title="one idle message",
-)
-def idle_once(steps: TableRows) -> Iterator[Finding]:
-    """K2: coalescing lets one idle message through until an input is active again; one finding per idle message."""
-    said: dict[tuple[Any, ...], TableRow] = {}
-    for step in sorted(_of_queues_and_edges(steps), key=itemgetter("step")):
-        coalescer_key = tuple(step[name] for name in COALESCER)
-        if step["active"]:
-            said.pop(coalescer_key, None)
-        if not step["emitted_idle"]:
-            continue
-        before, said[coalescer_key] = said.get(coalescer_key), step
-        if before is None:
-            yield Finding(True, step["at_ms"])
-            continue
-        where = ("vertex", "instance", "level", "edge")
-        proof = [
-            Evidence.of("coalescing", before, *where, "step", "at_ms"),
-            Evidence.of("coalescing", step, *where, "step", "at_ms", "input", "stimulus", "idle", "done"),
-        ]
-        what = f"{_at(step)} says again that it is idle, though no input was active in between"
-        yield Finding(False, step["at_ms"], what, proof)
-
-
-@invariant(
     "coalescing lets the lowest watermark of the active inputs through, and never goes back",
-    _NO_STEP,
     title="the lowest watermark",
 )
 def watermarks_coalesced(steps: TableRows, due: TableRows) -> Iterator[Finding]:
@@ -101,7 +69,6 @@ def watermarks_coalesced(steps: TableRows, due: TableRows) -> Iterator[Finding]:
 
 @invariant(
     "coalescing says idle when its last active input is idle or ends, and only then",
-    _NO_STEP,
     title="idle when all inputs are",
 )
 def idle_when_all_are(steps: TableRows, due: TableRows) -> Iterator[Finding]:
@@ -163,7 +130,6 @@ def _at(step: TableRow) -> str:
 
 @invariant(
     "a coalesced watermark leaves at once where no row is held back",
-    "no vertex that forwards watermarks at once coalesced one",
     title="watermarks leave at once",
 )
 def leaves_at_once(

@@ -35,10 +35,6 @@ def _of_both(merge: Callable[[Any, Any], FieldValue], first: FieldValue, second:
     return second if first is None else first if second is None else merge(first, second)
 
 
-def _distinct(first: Accumulators, second: Accumulators) -> FieldValue:
-    return tuple(dict.fromkeys(first + second))
-
-
 def _sums(first: Accumulators, second: Accumulators) -> FieldValue:
     (total, count), (more, again) = first, second
     return _of_both(add, total, more), add(count, again)
@@ -51,7 +47,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "max": _Rule(None, lambda value: value, max),
     "avg": _Rule((None, 0), lambda value: (value, 1), _sums),
     "list": _Rule((), lambda value: (value,), add),
-    "distinct": _Rule((), lambda value: (value,), _distinct),
+    "distinct": _Rule((), lambda value: (value,), lambda first, second: tuple(dict.fromkeys(first + second))),
 }
 
 

@@ -215,8 +215,9 @@ def dataflow_of(recording: Recording, made: type[AnyDataflow], *, stand_ins: boo
 
 def no_dataflow(recording: Recording) -> RecordingError:
     """The error of a recording of anything else."""
-    remedy = "ask a recording that Dataflow.record made."
-    return RecordingError(f"{recording.name!r} is not a recording of a dataflow.", remedy=remedy)
+    return RecordingError(
+        f"{recording.name!r} is not a recording of a dataflow.", remedy="ask a recording that Dataflow.record made."
+    )
 
 
 def _with_stand_ins(fields: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
+from wmlab.core.grouping import rows_by
 from wmlab.core.values import Flag, Ms, Period, Problem, after_the_end, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, AsyncMap, Filter
@@ -146,8 +147,14 @@ def problems_of_faults(
         if not isinstance(fault, Restart):
             yield from _target_problems(vertices, location, fault)
         elif fault.after_snapshot and not has_snapshots:
-            message = "without a guarantee there are no snapshots; choose a guarantee, or leave it out"
-            yield Problem((*location, "after_snapshot"), message)
+            yield Problem(
+                (*location, "after_snapshot"),
+                "without a guarantee there are no snapshots; choose a guarantee, or leave it out",
+            )
+
+
+_NOT_YET: Final = "it was not there before {}"
+_GONE: Final = "it was gone from {} on"
 
 
 def never_happening(faults: Sequence[AnyFault]) -> dict[int, tuple[str, int]]:
@@ -157,28 +164,26 @@ def never_happening(faults: Sequence[AnyFault]) -> dict[int, tuple[str, int]]:
     silent nor late; nor is one late before it is added, since all its rows of that time arrive when it is.
     """
     never: dict[int, tuple[str, int]] = {}
-    of_partition: dict[tuple[str, int], list[tuple[int, Any]]] = {}
-    for number, fault in sorted(enumerate(faults), key=lambda entry: entry[1].at_ms):
-        if isinstance(fault, OfPartition):
-            of_partition.setdefault((fault.source, fault.partition), []).append((number, fault))
-    for faults_of_one in of_partition.values():
+    in_order = sorted(enumerate(faults), key=lambda entry: entry[1].at_ms)
+    of_partitions = ((number, fault) for number, fault in in_order if isinstance(fault, OfPartition))
+    for faults_of_one in rows_by(of_partitions, lambda entry: (entry[1].source, entry[1].partition)).values():
         added = [(number, fault.at_ms) for number, fault in faults_of_one if isinstance(fault, AddPartition)]
         added_ms = added[0][1] if added else 0
         removed = [(number, fault.at_ms) for number, fault in faults_of_one if isinstance(fault, RemovePartition)]
         never |= {number: ("it was there already from {} on", added_ms) for number, _ in added[1:]}
         early = [number for number, at_ms in removed if at_ms <= added_ms]
-        never |= dict.fromkeys(early, ("it was not there before {}", added_ms))
+        never |= dict.fromkeys(early, (_NOT_YET, added_ms))
         removed = [entry for entry in removed if entry[0] not in early]
         removed_ms = removed[0][1] if removed else math.inf
         for number, fault in faults_of_one:
             if isinstance(fault, SilentPartition | LatePartition) and fault.at_ms >= removed_ms:
-                never[number] = "it was gone from {} on", int(removed_ms)
+                never[number] = _GONE, int(removed_ms)
             until_ms = math.inf
             if isinstance(fault, LatePartition) and fault.for_ms is not None:
                 until_ms = fault.at_ms + fault.for_ms + fault.by_ms
             if until_ms <= added_ms:
-                never[number] = "it was not there before {}", added_ms
-        never |= {number: ("it was gone from {} on", int(removed_ms)) for number, _ in removed[1:]}
+                never[number] = _NOT_YET, added_ms
+        never |= {number: (_GONE, int(removed_ms)) for number, _ in removed[1:]}
     return never
 
 

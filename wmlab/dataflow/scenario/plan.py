@@ -90,8 +90,8 @@ def keys_after_merge(inputs: Sequence[Keys]) -> MergedKeys:
 
 def keys_after_join(left: Keys, right: Keys, renamed: Mapping[str, str]) -> Keys:
     """After a join; `renamed` has the output column of every column of the right side."""
-    right_keys = {key: None if column is None else renamed[column] for key, column in right}
-    return tuple(sorted({**dict(left), **right_keys}.items()))
+    right = tuple((key, None if column is None else renamed[column]) for key, column in right)
+    return tuple(sorted(dict(left + right).items()))
 
 
 def keys_after_window(keys: Keys, time: str, end: str, group_columns: Sequence[str] = ()) -> Keys:
@@ -180,8 +180,7 @@ def plan_of(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
     for number, edge in enumerate(edges):
         for index, column in enumerate(edge.by if edge.source in outputs else ()):
             problems += unknown(("edges", number, "by", index), "column", column, outputs[edge.source].columns)
-    edges_into = {name: tuple(into) for name, into in inputs.items()}
-    return Plan(outputs, edges_into, tuple(stuck), joins, tuple(problems))
+    return Plan(outputs, {name: tuple(into) for name, into in inputs.items()}, tuple(stuck), joins, tuple(problems))
 
 
 def _in_order(inputs: Mapping[str, Sequence[Edge]], problems: list[Problem]) -> tuple[str, ...]:

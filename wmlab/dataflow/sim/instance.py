@@ -176,7 +176,7 @@ class Instance:
         self.node = node
         self.number = number
         self.name = node.instance(number)
-        own = [queue for queue in job.queues if self._is_producer(queue.channel)]
+        own = [q for q in job.queues if (q.channel.edge.source, q.channel.source_instance) == (node.name, number)]
         by_edge = groupby(own, lambda queue: queue.channel.edge)
         self.output_edges = [OutputEdge(edge, queues, node.output.columns) for edge, queues in by_edge]
         self.output_queues = tuple(own)
@@ -190,9 +190,6 @@ class Instance:
         self._rows_sent = 0
         self._filled = False
         self.step_number = 0
-
-    def _is_producer(self, channel: Channel) -> bool:
-        return (channel.edge.source, channel.source_instance) == (self.node.name, self.number)
 
     @property
     def room(self) -> int | None:

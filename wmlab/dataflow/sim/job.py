@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from itertools import chain, count, tee
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -43,6 +43,8 @@ from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.rules import processor_of, row_function, watermarked_columns
 from wmlab.dataflow.sim.source_instance import Reading, SourceInstance, arrivals_by_instance
 from wmlab.dataflow.tables import DATAFLOW_TABLES
+
+_ENDED_BEFORE: Final = "the run had ended before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,13 +427,13 @@ class Job(Simulation):
             self.note(NEVER_HAPPENED, never.source, f"{what}: {why.format(moment(self.start_ms + at_ms))}")
         for fault in [fault for fault in self._waiting if not isinstance(fault, FailCall)]:
             what = f"{fault.kind.replace('_', ' ')} at {moment(self.start_ms + fault.at_ms)}"
-            self.note(NEVER_HAPPENED, _target(fault), f"{what}: the run had ended before")
+            self.note(NEVER_HAPPENED, _target(fault), f"{what}: {_ENDED_BEFORE}")
         restarts = sum(isinstance(fault, Restart) for fault in self.dataflow.faults)
         for name in [] if self._stopped else self.arrivals:
             self._note_unread(name)
         missing = restarts - (self.execution - 1)
         if missing > 0:
-            self.note(NEVER_HAPPENED, self.dataflow.name, f"{counted(missing, 'restart')}: the run had ended before")
+            self.note(NEVER_HAPPENED, self.dataflow.name, f"{counted(missing, 'restart')}: {_ENDED_BEFORE}")
 
     def _note_unread(self, source: str) -> None:
         """Write down how many rows had arrived that a source has not read, if there are any."""

@@ -19,7 +19,7 @@ from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.progress.answers.recorded_query import RecordedQuery
 from wmlab.progress.answers.vocabulary import LABELS, MEANINGS, OF_STATE, OF_WATERMARK, State
 from wmlab.progress.answers.walk import QueryWalk
-from wmlab.progress.model.chunks import MEANING
+from wmlab.progress.model.chunks import LITERALLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -59,7 +59,6 @@ def explain_plan(
         return _explained(query, operator, walk)
     begin_ms, end_ms = query.span
     stretches = list(walk.stretches(begin_ms, end_ms))
-    is_literal = (query.rules.complete, query.rules.chunk_base) == ("literal", 0)
     return holders_over(
         stretches,
         stream=query.name,
@@ -67,7 +66,7 @@ def explain_plan(
         bound=f"global watermark of {query.name}",
         also={
             **_longest_stop(query.arrivals(operator), end_ms, stretches),
-            "complete when": MEANING["literal"] if is_literal else None,
+            "complete when": LITERALLY if (query.rules.complete, query.rules.chunk_base) == ("literal", 0) else None,
             "never happened": tuple(never_happened(recording, query.name)),
         },
         meanings=MEANINGS,

@@ -115,8 +115,10 @@ class RecordedQuery:
         if named is None:
             return last_of(self.operators) if self.plan is None else self.plan.last
         if named not in self.operators:
-            remedy = f"name one of {', '.join(self.operators)}."
-            raise RecordingError(f"query {self.name!r} has no operator {named!r} that follows progress.", remedy=remedy)
+            raise RecordingError(
+                f"query {self.name!r} has no operator {named!r} that follows progress.",
+                remedy=f"name one of {', '.join(self.operators)}.",
+            )
         return named
 
     def origins(self, operator: str) -> Sequence[int]:
@@ -159,25 +161,17 @@ def _faults(
             case "loss":
                 faults[source, int(numbers[0])].append(Fate(State.LOST, at_ms))
             case "delay" if scenario is not None:
-                until_ms = at_ms + _delay_ms(scenario, row["target"])
-                faults[source, int(numbers[0])].append(Fate(State.DELAYED, at_ms, until_ms))
+                by_ms = next(
+                    act.by_ms
+                    for act in scenario.script
+                    if isinstance(act, DelayBuffer)
+                    and target_name(act.source, act.sequence, act.chunk) == row["target"]
+                )
+                faults[source, int(numbers[0])].append(Fate(State.DELAYED, at_ms, at_ms + by_ms))
             case "held" if scenario is not None:
                 worker = int(numbers[-1])
-                until_ms = _stalled_until(scenario, worker, at_ms)
+                stalls = [act for act in scenario.script if isinstance(act, StallWorker) and act.worker == worker]
+                begun = [act for act in stalls if scenario.start_ms + act.at_ms <= at_ms]
+                until_ms = scenario.start_ms + max(act.at_ms + act.for_ms for act in begun)
                 faults[source, int(numbers[0])].append(Fate(State.STALLED, at_ms, until_ms, worker))
     return faults
-
-
-def _delay_ms(scenario: ProgressScenario, target: str) -> int:
-    """By how much the script delays the buffer or chunk of this name."""
-    return next(
-        act.by_ms
-        for act in scenario.script
-        if isinstance(act, DelayBuffer) and target_name(act.source, act.sequence, act.chunk) == target
-    )
-
-
-def _stalled_until(scenario: ProgressScenario, worker: int, at_ms: int) -> int:
-    """When a worker goes on that stands still at a moment (clock)."""
-    begun = (act for act in scenario.script if isinstance(act, StallWorker) and scenario.start_ms + act.at_ms <= at_ms)
-    return max(scenario.start_ms + act.at_ms + act.for_ms for act in begun if act.worker == worker)

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from wmlab.core.facts import Kind, vocabulary
+from wmlab.core.facts import Kind, Vocabulary, vocabulary
+from wmlab.core.holders import RUN_LABELS
 
 
 class State(StrEnum):
@@ -31,22 +32,19 @@ class State(StrEnum):
 
 MEANINGS: Final[Mapping[State, str]] = {
     State.NOT_COMPLETE: "all chunks of the sequence had come, and it was not complete by the rule of the scenario",
-    State.LOST: "the buffer, or a chunk of it, was lost and never comes",
     State.DELAYED: "the script delayed the buffer, or a chunk of it",
     State.STALLED: "a worker that stood still had the buffer in hand",
     State.ON_ITS_WAY: "the buffer had been sent, and waited for workers or was with one",
     State.SILENT: "the source received nothing any more, and had sent the sequences before",
-    State.ENDED: "the source had ended, and sent no such sequence",
-    State.NOT_SENT: "the source had not sent the sequence yet",
     State.MISSING: "the sequence had not come, and no script tells why",
 }
-"""What each state means."""
+"""What each state means whose name does not say it."""
 
-LABELS: Final = vocabulary(
+_OF_PLANS: Final = vocabulary(
     # A moment.
-    ("moment", Kind.MOMENT, "the moment that is explained"),
+    ("moment", Kind.MOMENT, "the explained one"),
     ("query", Kind.NAME, "the query"),
-    ("operator", Kind.NAME, "the operator whose global watermark it is"),
+    ("operator", Kind.NAME, "the operator"),
     ("watermark", Kind.MOMENT, "the smallest local watermark of its origins; absent while one of them has none"),
     ("watermark since", Kind.MOMENT, "when it last changed"),
     (
@@ -66,10 +64,7 @@ LABELS: Final = vocabulary(
     ("others", Kind.NAME, "the other origins of the operator that have a local watermark, the lowest first"),
     ("others at", Kind.MOMENT, "their local watermarks"),
     # The head of a chart.
-    ("longest stop", Kind.LENGTH, "longest time in which the watermark kept one known value"),
-    ("at", Kind.MOMENT, "the value that it kept"),
-    ("from", Kind.MOMENT, "when that stop began"),
-    ("to", Kind.MOMENT, "when it ended, or the last arrival"),
+    ("to", Kind.MOMENT, "when the longest stop ended, or the last arrival"),
     ("held by", Kind.NAME, "the origins whose local watermark was the global one all through that stop"),
     ("unknown for", Kind.LENGTH, "for how long the watermark was unknown"),
     ("unheard of", Kind.NAME, "the origins without a local watermark, where the global one was never known"),
@@ -78,10 +73,11 @@ LABELS: Final = vocabulary(
     ("waited for", Kind.COUNT, "the sequence behind its prefix for which later ones waited longest"),
     ("waited from", Kind.MOMENT, "when the first of them had come"),
     ("waited to", Kind.MOMENT, "when the missing sequence was complete; absent if it was not until the end"),
-    ("windows", Kind.COUNT, "how many windows fired"),
+    ("windows", Kind.COUNT, "fired windows"),
     ("fired at the end", Kind.COUNT, "how many of them fired only at the end of the stream"),
     ("longest without", Kind.LENGTH, "longest time between two windows that follow each other"),
 )
+LABELS: Final[Vocabulary] = {**{name: RUN_LABELS[name] for name in ("longest stop", "at", "from")}, **_OF_PLANS}
 """All labels of answers about a moment of a plan, and of the heads of charts.
 
 A label with several values has them in the order of `holder`, or of `others`.

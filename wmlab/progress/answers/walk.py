@@ -59,9 +59,10 @@ class QueryWalk:
 
     def stretches(self, begin_ms: int, end_ms: int) -> Iterator[Stretch]:
         """Who holds the watermark, and by what state, from one moment to the next one at which that can change."""
-        fates = chain.from_iterable(self._query.faults.values())
         times = {begin_ms, end_ms, self._query.end_ms, *self._query.sent.values()}
-        times |= {time for fate in fates for time in (fate.since_ms, fate.until_ms)}
+        times |= {
+            time for fate in chain.from_iterable(self._query.faults.values()) for time in (fate.since_ms, fate.until_ms)
+        }
         known = sorted(time for time in times.union(row["arrived_ms"] for row in self._rows) if time is not None)
         for from_ms, to_ms in pairwise(time for time in known if begin_ms <= time <= end_ms):
             self.to(from_ms)

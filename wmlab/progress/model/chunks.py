@@ -22,7 +22,6 @@ Source: "Watermarking and Progress", SequenceNumber and ChunkNumber; upstream cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -31,14 +30,11 @@ from typing import Final, Literal, TypeAlias
 from wmlab.progress.model.numbers import TupleBuffer
 
 CompletenessRule = Literal["set", "count", "literal", "balance"]
-MEANING: Final[Mapping[CompletenessRule, str]] = {
-    "set": "all chunks up to the last have come",
-    "count": "as many buffers have come as there are chunks up to the last",
-    "literal": "as many buffers have come as the number of the last chunk says (for chunks from 0 that is one too few, "
-    "and never the case for a single one)",
-    "balance": "the numbers of the last chunk and of the others balance",
-}
-"""When a sequence is complete by each rule, in words."""
+LITERALLY: Final = (
+    "as many buffers have come as the number of the last chunk says (for chunks from 0 that is one too few, and never "
+    "the case for a single one)"
+)
+"""When a sequence is complete by the rule `literal`, in words."""
 
 
 class ViolationKind(StrEnum):
