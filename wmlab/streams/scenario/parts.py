@@ -272,8 +272,8 @@ class ReaderGroup:
         if self.streams and self.stream is not None:
             yield Problem(("stream",), f"does not go with several streams (got {self.stream!r})")
         if self.starting_time is not None and self.starting_checkpoint is not None:
-            message = f"does not go with starting_time (got {self.starting_checkpoint!r})"
-            yield Problem(("starting_checkpoint",), message)
+            got = self.starting_checkpoint
+            yield Problem(("starting_checkpoint",), f"does not go with starting_time (got {got!r})")
 
     def reads_over_network(self, network: Network) -> bool:
         """Whether reading takes time in this network, and messages: a connection has a delay of its own, or losses."""

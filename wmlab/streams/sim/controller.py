@@ -76,7 +76,7 @@ class Controller(Node):
     @property
     def is_working(self) -> bool:
         """Whether the process runs and is not paused."""
-        return self.is_running and not self.is_paused
+        return self.is_running and self._resumed is None
 
     def start(self) -> None:
         """Begin without memory and buckets, and open a session; what was being done before ends."""

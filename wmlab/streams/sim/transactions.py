@@ -24,10 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.core.schemas import NEVER_HAPPENED
@@ -46,9 +47,6 @@ from wmlab.streams.sim.controller import Controller, Controllers
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.world import UNAVAILABLE, Incident, Steps, UnavailableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class TxnClient(Protocol):

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import (
@@ -41,9 +42,6 @@ from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
 from wmlab.streams.sim.network import Message, Way
 from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.world import UNAVAILABLE, Answer, Node, Reply, Result, Signal, Steps
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NO_EVENTS: Final = np.empty(0, np.int64)
 _SEALED: Final = "sealed"
