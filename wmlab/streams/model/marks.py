@@ -37,11 +37,9 @@ def add_segments(position: Position, segments: Iterable[int]) -> Position:
 def acknowledge(position: Position, segment: int, length: int) -> Position:
     """The position after an acknowledgement that carries the segment's length in bytes; offsets never go back.
 
-    Raises `ModelError` when the writer does not hold the segment or the length is negative.
+    One for a segment that the writer does not hold changes nothing. Raises `ModelError` for a negative length.
     """
-    if segment not in position:
-        raise ModelError(f"The writer does not hold segment {segment}.", remedy="Let it open the segment first.")
-    before = position[segment]
+    before = position.get(segment, length)
     return position if before is not None and before >= length else position.moved({segment: length})
 
 

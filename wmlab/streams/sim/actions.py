@@ -56,7 +56,7 @@ class Actions:
             detail = f"{pending.detail}, which never came"
             self._record(replace(pending, detail=detail, outcome=NEVER_HAPPENED), *journals)
         for stream in self.parties.all_streams():
-            self.parties.transactions_of(stream).write_lost_replies()
+            self.parties.transactions[stream.title].write_lost_replies()
 
     def _when_it_comes(self, to_do: Incident, act: Callable[[], None], *journals: Journal) -> Callable[[], None]:
         """What is to be called at the moment that an action waits for; the detail of `to_do` says for which."""
@@ -95,7 +95,7 @@ class Actions:
         parties, state = self.parties, self.parties.coordinator.state
         match role:
             case "committer":
-                return parties.transactions_of(stream).committer()
+                return parties.transactions[stream.title].committer()
             case "leader":
                 session = state.nodes.get(stream.bucket)
             case "distributor":
@@ -369,7 +369,7 @@ class Actions:
         the first one is sent then. Source: upstream `ScaleOperationTask`.
         """
         stream = self.parties.stream(action.stream)
-        transactions = self.parties.transactions_of(stream)
+        transactions = self.parties.transactions[stream.title]
         to_seal = ", ".join(action.seal)
         waits = Incident(
             "scale", "segments", to_seal, f"the scale of {to_seal} was to begin when no commit was in work"
@@ -425,7 +425,7 @@ class Actions:
 
         to_do = f"{stream.name} was to be truncated when no scale was in work"
         waits = Incident("truncate", "stream", stream.name, to_do)
-        self.parties.transactions_of(stream).after_scale(self._when_it_comes(waits, truncate, stream.journal))
+        self.parties.transactions[stream.title].after_scale(self._when_it_comes(waits, truncate, stream.journal))
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
@@ -436,7 +436,7 @@ class Actions:
             self.world.later(stream.seal, stream.history.active.ids)
             self._record(Incident("seal", "stream", stream.name, f"{stream.name} is sealed"), stream.journal)
 
-        transactions = self.parties.transactions_of(stream)
+        transactions = self.parties.transactions[stream.title]
         transactions.close()
         waits = Incident("seal", "stream", stream.name, f"{stream.name} was to be sealed when all was committed")
         transactions.when_idle(self._when_it_comes(waits, seal, stream.journal), drained=True)
@@ -604,7 +604,7 @@ class Actions:
     def lose_merge_reply(self, action: script.LoseMergeReply) -> None:
         """The next answers to merge requests are lost."""
         stream = self.parties.stream(action.stream)
-        self.parties.transactions_of(stream).lost_replies += [action.noticed_after_ms] * action.count
+        self.parties.transactions[stream.title].lost_replies += [action.noticed_after_ms] * action.count
         replies = "merge reply is" if action.count == 1 else f"{action.count} merge replies are"
         self._record(Incident("lose_merge_reply", "store", "segment store", f"the next {replies} lost"), stream.journal)
 
@@ -615,4 +615,4 @@ class Actions:
         crashes = Incident("crash_commit_handler", _COMMIT_HANDLER, _COMMIT_HANDLER, f"{name} crashes {point}")
         waits = replace(crashes, detail=f"{name} was to crash {point}")
         come = self._when_it_comes(waits, partial(self._record, crashes, stream.journal), stream.journal)
-        self.parties.transactions_of(stream).armed.append((action, come))
+        self.parties.transactions[stream.title].armed.append((action, come))

@@ -391,11 +391,7 @@ class _Cycle:
 
     def _lengths(self, history: StreamHistory) -> Steps[Mapping[int, int]]:
         """How long the segments of the active epoch are."""
-        ids = history.active.ids
-
-        def measure() -> Lengths:
-            return Lengths({segment: self.stream.store[segment].length for segment in ids})
-
+        ids, measure = history.active.ids, partial(self.stream.lengths, history.active.ids)
         asked = Lengths(dict.fromkeys(ids))
         answer = yield from self.controller.ask_at(SEGMENT_STORE, self.stream, "get lengths", measure, asked)
         return {segment: length or 0 for segment, length in answer.offsets.items()}

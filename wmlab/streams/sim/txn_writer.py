@@ -63,7 +63,7 @@ class TxnWriter(WriterProcess):
         index: int,
         load: Load,
     ) -> None:
-        super().__init__(stream, controllers, part, index, (load,), part.name)
+        super().__init__(stream, controllers, part, index, (load,))
         self._all_transactions = transactions
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []

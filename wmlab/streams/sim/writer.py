@@ -145,7 +145,7 @@ class Client(Node):
 
 
 class WriterProcess(Client):
-    """One process of a writer: its load, and what it sends.
+    """One process of a writer, by its number from 1: its load, and what it sends.
 
     It `has_begun` once it was started for the first time. It notes no time until `silent_until`, in ms of the simulated
     clock.
@@ -160,9 +160,9 @@ class WriterProcess(Client):
         part: WriterPart,
         index: int,
         load: Iterable[Load],
-        name: str,
+        number: int = 1,
     ) -> None:
-        super().__init__(stream, controllers, name)
+        super().__init__(stream, controllers, process_name(part.name, number))
         self.part = part
         self.index = index
         self.has_begun = False
@@ -259,17 +259,6 @@ class Writer(WriterProcess):
 
     part: EventWriter
 
-    def __init__(
-        self,
-        stream: StreamWorld,
-        controllers: Controllers,
-        part: EventWriter,
-        index: int,
-        load: Iterable[Load],
-        number: int = 1,
-    ) -> None:
-        super().__init__(stream, controllers, part, index, load, process_name(part.name, number))
-
     def _reset(self) -> None:
         super()._reset()
         period_ms = self.part.automatic_note_period_ms
@@ -338,8 +327,7 @@ class Writer(WriterProcess):
         if isinstance(length, str):
             self._on_sealed(segment_id, events)
         else:
-            if segment_id in self.position:
-                self.position = acknowledge(self.position, segment_id, length)
+            self.position = acknowledge(self.position, segment_id, length)
             self.backlog.acknowledge(events)
         if resent_from is not None:
             self._seals[resent_from].outstanding -= 1
