@@ -7,13 +7,13 @@ import pytest
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import (
-    AutomaticNotes,
     MarkTable,
     NoteOutcome,
     NoteRule,
     WriterMark,
     acknowledge,
     add_segments,
+    automatic_notes_ms,
     judge_note,
     refuse_explicit_note,
     remove_segment,
@@ -84,11 +84,11 @@ def test_a_segment_is_opened_acknowledged_and_dealt_with_when_it_is_sealed() -> 
     assert acknowledge(before, 2, 4) is before
 
 
-def test_automatic_notes_come_every_five_seconds() -> None:
-    assert list(AutomaticNotes().times_ms(1_000, 16_000)) == [6_000, 11_000, 16_000]
+def test_automatic_notes_come_every_period() -> None:
+    assert list(automatic_notes_ms(1_000, 16_000, period_ms=5_000)) == [6_000, 11_000, 16_000]
     with pytest.raises(ModelError, match="automatically"):
-        refuse_explicit_note(AutomaticNotes())
-    assert refuse_explicit_note(None) is None
+        refuse_explicit_note(automatic=True)
+    assert refuse_explicit_note(automatic=False) is None
 
 
 AT_1, AT_2 = Position({"0@0": 1}), Position({"0@0": 2})

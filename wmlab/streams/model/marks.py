@@ -48,24 +48,17 @@ def remove_segment(position: Position, segment: int) -> Position:
     return position.moved({segment: None})
 
 
-@dataclass(frozen=True, slots=True)
-class AutomaticNotes:
-    """Automatic mode: the wall clock is noted every `period_ms`, for the first time after `first_after_ms`."""
-
-    period_ms: int = 5_000
-    first_after_ms: int = 5_000
-
-    def times_ms(self, start_ms: int, until_ms: int) -> range:
-        """The clock times in [start_ms, until_ms] at which it notes."""
-        return range(start_ms + self.first_after_ms, until_ms + 1, self.period_ms)
+def automatic_notes_ms(start_ms: int, until_ms: int, *, period_ms: int) -> range:
+    """The clock times in [start_ms, until_ms] at which a writer in automatic mode notes, from one period on."""
+    return range(start_ms + period_ms, until_ms + 1, period_ms)
 
 
 EXPLICIT_NOTE: Final = "A writer that notes time automatically cannot note it explicitly."
 
 
-def refuse_explicit_note(automatic: AutomaticNotes | None) -> None:
+def refuse_explicit_note(*, automatic: bool) -> None:
     """Nothing, or `ModelError` in automatic mode."""
-    if automatic is not None:
+    if automatic:
         raise ModelError(EXPLICIT_NOTE, remedy="Leave automatic mode off for a writer that notes its own time.")
 
 

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import (
-    AutomaticNotes,
     NoteOutcome,
     acknowledge,
     add_segments,
+    automatic_notes_ms,
     refuse_explicit_note,
     remove_segment,
 )
@@ -261,8 +261,6 @@ class Writer(WriterProcess):
 
     def _reset(self) -> None:
         super()._reset()
-        period_ms = self.part.automatic_note_period_ms
-        self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
         self.position = Position({})
         self.routes = Routes(())
         self._numbers: Counter[int] = Counter()
@@ -275,8 +273,9 @@ class Writer(WriterProcess):
         self.position = add_segments(self.position, (segment.id for segment in active))
         self.routes = Routes.of(active)
         now_ms, every_ms = self.world.now_ms, self.part.note_every_ms
-        if self._automatic is not None:
-            self.do(self._noting(self._automatic.times_ms(now_ms, self.world.end_ms)))
+        if self.notes_automatically:
+            period_ms = self.part.automatic_note_period_ms
+            self.do(self._noting(automatic_notes_ms(now_ms, self.world.end_ms, period_ms=period_ms)))
         elif every_ms is not None:
             self.do(self._noting(count(now_ms + every_ms, every_ms)))
 
@@ -407,7 +406,7 @@ class Writer(WriterProcess):
     def note_chosen(self) -> None:
         """Note the time that the policy chooses, if it chooses one; in automatic mode the clock."""
         now_ms = self.world.now_ms
-        if self._automatic is not None:
+        if self.notes_automatically:
             self._note(self.clock.read(now_ms))
         elif (time := time_to_note(self.part.noting, self.backlog, now_ms)) is not None:
             self._note(time)
@@ -415,7 +414,7 @@ class Writer(WriterProcess):
     def note_explicitly(self, time: int, position: Mapping[str, int | None] | None) -> None:
         """Note a given time, with the writer's position or a given one; in automatic mode that is an error."""
         try:
-            refuse_explicit_note(self._automatic)
+            refuse_explicit_note(automatic=self.notes_automatically)
         except ModelError as error:
             self.refuse("note time", error.problem)
             return
