@@ -124,9 +124,9 @@ def field_named(scenario: StreamScenario, name: str) -> Location:
         return by_path[name if name in by_path else chosen[0]]
     last = name.rpartition(".")[2]
     near = chosen or [path for path in by_path if last in path] or [*by_path]
-    problem = "the name of several fields" if chosen else "not a field"
     raise ScenarioError(
-        f"{shown(name)} is {problem} of the scenario {scenario.name!r}.",
+        f"{shown(name)} is {'the name of several fields' if chosen else 'not a field'} of the scenario "
+        f"{scenario.name!r}.",
         remedy=f"name one by its path, for example {listed(near[:6])}.",
     )
 

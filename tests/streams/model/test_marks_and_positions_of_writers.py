@@ -106,9 +106,9 @@ def test_shutdown_keeps_time_and_position_and_a_later_note_revives() -> None:
     table, outcome = NOTED.shutdown("w")
     assert (table.marks["w"], outcome) == (WriterMark(1, AT_1, alive=False), NoteOutcome.OK)
     assert table.note("w", 1, AT_1)[0].marks["w"].alive
-    assert NOTED.shutdown("x") == (NOTED, NoteOutcome.UNKNOWN_WRITER)
+    assert NOTED.shutdown("x") == NOTED.shutdown("w", read=None) == (NOTED, NoteOutcome.UNKNOWN_WRITER)
     changed, _ = NOTED.note("w", 2, AT_2)
-    assert changed.shutdown("w", version=NOTED.records["w"].version) == (changed, NoteOutcome.WRITE_CONFLICT)
+    assert changed.shutdown("w", read=NOTED.records["w"]) == (changed, NoteOutcome.WRITE_CONFLICT)
 
 
 def test_a_removed_writer_may_come_back_with_an_older_time() -> None:

@@ -27,7 +27,7 @@ from wmlab.core.spark.schemas import refuse, require, spark_schema
 from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, ROWS, RunEnds, bounds_of_group
-from wmlab.streams.bounds.log_by_segment import NEVER, Ranges, int64_column, ranges_of, watermark_columns
+from wmlab.streams.bounds.log_by_segment import NEVER, NO_NUMBERS, Ranges, int64_column, ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group, read_positions
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
@@ -43,7 +43,6 @@ _AFTER: Final = pa.field("after_cell", pa.int64())
 _SMALLEST: Final = ("segment_id", "cell", "smallest")
 _SMALLEST_OF_STREAM: Final = pa.schema([("stream", pa.string()), *((name, pa.int64()) for name in _SMALLEST)])
 """The smallest event time of each cell of a segment that has an event."""
-_NO_OFFSETS: Final = np.zeros(0, np.int64)
 _INCIDENT: Final = pa.struct(
     [
         pa.field("at_ms", pa.int64(), nullable=False),
@@ -266,15 +265,13 @@ def bounds_of_recording(
     then = visible or "then"
     timed = events.select(*_SEGMENT, "offset", "event_time")
     with_map = frozenset(groups_with_map(recording) if then == "then" else ())
-    tables = {name: recording.table(name) for name in _READ}
+    read = ("positions", "watermarks", "segments", "group_updates", "incidents")
+    tables = {name: recording.table(name) for name in read}
     reads = recording.table("reads") if with_map else recording.table("reads").slice(0, 0)
     tables["reads"] = reads.filter(pc.is_in(reads["group"], pa.array([group for _, group in with_map], pa.string())))
     smallest = Reduced(timed, _Smallest(_offsets(_places(tables))), _SMALLEST_OF_STREAM)
     rule = _BoundsOfStream(then, with_map, _ends(recording))
     return by_stream(spark, tables | {"smallest": smallest}, rule, _BOUNDS)
-
-
-_READ: Final = ("positions", "watermarks", "segments", "group_updates", "incidents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +366,7 @@ class _Smallest:
             ends, times = int64_column(events, "offset"), int64_column(events, "event_time")
             for segment, rows in rows_by(events, *_SEGMENT):
                 if segment[0] in streams:
-                    offsets = self.offsets.get(segment, _NO_OFFSETS)
+                    offsets = self.offsets.get(segment, NO_NUMBERS)
                     least = smallest.setdefault(segment, np.full(len(offsets) + 1, NEVER))
                     np.minimum.at(least, offsets.searchsorted(ends[rows], "left"), times[rows])
         for (stream, number), times in smallest.items():

@@ -180,15 +180,15 @@ class MarkTable:
             return self, NoteOutcome.WRITE_CONFLICT
         return self._put(writer, mark), NoteOutcome.OK
 
-    def shutdown(self, writer: str, *, version: int | None = None) -> tuple[MarkTable, NoteOutcome]:
-        """Mark the writer as no longer alive, keeping time and position: OK or UNKNOWN_WRITER.
+    def shutdown(self, writer: str, *, read: Versioned | EllipsisType | None = ...) -> tuple[MarkTable, NoteOutcome]:
+        """Mark the writer as no longer alive, keeping time and position: OK, UNKNOWN_WRITER or WRITE_CONFLICT.
 
-        With the `version` that the controller read it may also be WRITE_CONFLICT.
+        `read` is the record as the controller read it; by default it reads now.
         """
-        record = self.records.get(writer)
-        if record is None:
+        seen = self.records.get(writer) if read is ... else read
+        if seen is None or writer not in self.records:
             return self, NoteOutcome.UNKNOWN_WRITER
-        return self.update(writer, replace(record.mark, alive=False), record.version if version is None else version)
+        return self.update(writer, replace(seen.mark, alive=False), seen.version)
 
     def remove(self, writer: str, mark: WriterMark) -> tuple[MarkTable, NoteOutcome]:
         """Delete a record if its whole mark still equals `mark`: OK, WRITE_CONFLICT or DATA_NOT_FOUND."""

@@ -156,8 +156,14 @@ def fields_of(scenario: StreamScenario, part: Part) -> tuple[Field, ...]:
     if part.path[:1] == ("writers",):
         kinds = tuple((kind, kind) for kind in WRITERS)
         kind = getattr(part.value, "kind", "event")
-        about = "A writer of events, or of events in transactions."
-        first = Field(path=(*part.path, "kind"), label="Writes", help=about, kind="choice", value=kind, choices=kinds)
+        first = Field(
+            path=(*part.path, "kind"),
+            label="Writes",
+            help="A writer of events, or of events in transactions.",
+            kind="choice",
+            value=kind,
+            choices=kinds,
+        )
         return (first, *fields)
     return fields
 

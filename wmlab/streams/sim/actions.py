@@ -423,8 +423,8 @@ class Actions:
             stream.truncate(cut)
             self._record(Incident("truncate", "stream", stream.name, f"{stream.name} is truncated"), stream.journal)
 
-        to_do = f"{stream.name} was to be truncated when no scale was in work"
-        waits = Incident("truncate", "stream", stream.name, to_do)
+        name = stream.name
+        waits = Incident("truncate", "stream", name, f"{name} was to be truncated when no scale was in work")
         self.parties.transactions[stream.title].after_scale(self._when_it_comes(waits, truncate, stream.journal))
 
     def seal_stream(self, action: script.SealStream) -> None:

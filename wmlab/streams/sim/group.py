@@ -203,8 +203,15 @@ class SharedState(Node):
                 self.state = wanted
             outcome = "applied" if applied else "conflict"
             for name in _concerned(seen, wanted):
-                row = {"operation": operation, "outcome": outcome, "revision": seen.revision}
-                self.write(name, "group_updates", reader=reader, **row, **self._map_of_times(name))
+                self.write(
+                    name,
+                    "group_updates",
+                    reader=reader,
+                    operation=operation,
+                    outcome=outcome,
+                    revision=seen.revision,
+                    **self._map_of_times(name),
+                )
             if applied:
                 self.balance.note(seen, wanted)
                 for name in wanted.checkpoints.keys() - seen.checkpoints.keys():
@@ -302,14 +309,17 @@ class SharedState(Node):
                     rows.append((segment, new[segment], False, publisher))
             for segment, offset, finished, publisher in rows:
                 self._version = version
-                row = {
-                    "version": version,
-                    "segment_id": segment,
-                    "offset": offset,
-                    "finished": finished,
-                    "reset": reset,
-                }
-                self.write(name, "positions", reader=publisher, waits=segment in reading.finished, **row)
+                self.write(
+                    name,
+                    "positions",
+                    version=version,
+                    reader=publisher,
+                    segment_id=segment,
+                    offset=offset,
+                    finished=finished,
+                    waits=segment in reading.finished,
+                    reset=reset,
+                )
 
 
 def _reading_at(stream_world: StreamWorld, time: int | None) -> StreamReading:

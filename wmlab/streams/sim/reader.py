@@ -158,9 +158,14 @@ class ReaderWindows:
             window = self.last_seen[stream]
             if due or self._written.get(stream) != window:
                 self._written[stream] = window
-                seqs = {"lower_seq": window.lower_seq, "upper_seq": window.upper_seq}
                 self._group.write(
-                    stream, "windows", reader=self._reader, lower=window.lower, upper=window.upper, **seqs
+                    stream,
+                    "windows",
+                    reader=self._reader,
+                    lower=window.lower,
+                    upper=window.upper,
+                    lower_seq=window.lower_seq,
+                    upper_seq=window.upper_seq,
                 )
 
     def _bounds(self, stream: str, reading: StreamReading, *, due: bool) -> TimeWindow:
@@ -450,8 +455,16 @@ class ReaderProcess(Node):
         lower = self.windows.last_seen[stream].lower
         for begin, stop, again in ((start, middle, True), (middle, end, False)):
             if begin < stop:
-                span = {"segment_id": number, "from_offset": begin, "to_offset": stop}
-                self.group.write(stream, "reads", reader=self.name, **span, again=again, lower=lower)
+                self.group.write(
+                    stream,
+                    "reads",
+                    reader=self.name,
+                    segment_id=number,
+                    from_offset=begin,
+                    to_offset=stop,
+                    again=again,
+                    lower=lower,
+                )
         self.group.read_up_to[segment] = max(known, end)
 
 

@@ -329,9 +329,7 @@ class MetadataStore:
         marks = self.marks(stream)
         if marks is None:
             return NO_SUCH_STREAM
-        if read is None:
-            return NoteOutcome.UNKNOWN_WRITER.value
-        marks.table, outcome = marks.table.shutdown(writer, version=read.version)
+        marks.table, outcome = marks.table.shutdown(writer, read=read)
         return outcome.value
 
     def remove(self, stream: str, writer: str, mark: WriterMark) -> NoteOutcome:
