@@ -329,7 +329,7 @@ class Transactions:
             try:
                 if self._scale is not None and not self.stream.deleted:
                     retry_ms = 0
-                    yield from self._finish_scale(controller, self._scale)
+                    yield from self.seal_in_steps(controller, self._scale)
                     continue
                 batch = yield from controller.ask_at(METADATA_STORE, self.stream, "next batch", self._take)
                 if batch is None:
@@ -404,7 +404,7 @@ class Transactions:
             news = Message(self.stream.title, controller.name, txn.client.name, "committed", txn)
             self.stream.world.network.carry(news, txn.client.on_done, txn)
 
-    def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Steps[None]:
+    def seal_in_steps(self, controller: Controller, scale: SteppedScale) -> Steps[None]:
         """What a controller does for a scale, from its beginning or after a failure."""
         stream = self.stream
         ask: _Ask = partial(self._ask, controller, scale)
