@@ -49,7 +49,7 @@ def cases(seeds: range) -> tuple[list[int], list[int]]:
 
 def figures(timeout_ms: int, seed: int) -> dict[str, Any]:
     stream = wm.Stream(timestamp_aggregation_timeout_ms=timeout_ms)
-    return figures_of(SCENARIO.replace(stream=stream, seed=seed))[0]
+    return figures_of(SCENARIO.replace(stream=stream, seed=seed))
 
 
 def sums(rows: Iterable[Mapping[str, Any]]) -> Answer:

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from tools import gallery, public_names
+from wmlab.core.scenario_words import sentence_about
 from wmlab.core.signatures import PlainType, plain_type
 from wmlab.open import load_scenario
 
@@ -277,12 +278,7 @@ def meaning_of(made: type, field: str) -> str:
             return text
     referred = [other for base in ours for other in _referred(base) if field in public_names.fields_of(other)]
     described = [*ours, *referred, *(inspect.getmodule(base) for base in ours)]
-    texts = [sentences(inspect.getdoc(value) or "") for value in described]
-    for text in texts:
-        about = [sentence for sentence in text if f"`{field}`" in sentence or f"`{field}=" in sentence]
-        if about:
-            return next((sentence for sentence in about if sentence.startswith(f"`{field}")), about[0])
-    return ""
+    return sentence_about(field, described)
 
 
 def _referred(made: type) -> list[type]:
@@ -290,15 +286,6 @@ def _referred(made: type) -> list[type]:
     names = vars(inspect.getmodule(made))
     described = re.findall(r"`(\w+)`", inspect.getdoc(made) or "")
     return [names[name] for name in described if inspect.isclass(names.get(name)) and public_names.is_ours(names[name])]
-
-
-@cache
-def sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a docstring, each in one line."""
-    paragraphs = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
-    return tuple(
-        sentence for block in paragraphs for sentence in re.split(r"(?<=[.:;])\s+(?=[A-Z`])(?<!: )", block) if sentence
-    )
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -169,11 +169,8 @@ def position_of(offsets: Mapping[str, int]) -> Position:
 
 
 def reader_position_of(offsets: Mapping[str, int]) -> Position:
-    """A group's position, in which a negative offset is a finished segment."""
-    return Position(
-        {segment: offset for segment, offset in offsets.items() if offset >= 0},
-        [segment for segment, offset in offsets.items() if offset < 0],
-    )
+    """A group's position, in which a negative offset is a finished segment: it is beyond every offset."""
+    return Position({segment: offset if offset >= 0 else 2**63 - 1 for segment, offset in offsets.items()})
 
 
 def written(offsets: Mapping[int, int | None]) -> dict[str, int]:

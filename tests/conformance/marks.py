@@ -22,18 +22,19 @@ from tests.conformance.fields import (
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import (
-    AutomaticNotes,
     MarkTable,
     NoteOutcome,
     Versioned,
     WriterMark,
     acknowledge,
     add_segments,
+    automatic_notes_ms,
     refuse_explicit_note,
 )
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, parse_segment, segment_name
 from wmlab.streams.model.txn import CommittedTxn, marks_of, txn_epoch
+from wmlab.streams.scenario.parts import EventWriter
 
 NOTE = r"note writer t=(-?\d+) \{(\d+):(\d+)\}"
 
@@ -120,10 +121,10 @@ def run_position(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> N
 
 def automatic_mode() -> dict[str, Any]:
     """The automatic mode in the words of the cases."""
-    automatic = AutomaticNotes()
-    first, second = automatic.times_ms(0, automatic.first_after_ms + automatic.period_ms)
-    in_one_period = automatic.times_ms(0, second - 1)
-    answer = "accepted" if accepted(lambda: refuse_explicit_note(automatic)) else "IllegalStateException"
+    period_ms = EventWriter("w", rate_per_s=1.0).automatic_note_period_ms
+    first, second = automatic_notes_ms(0, 2 * period_ms, period_ms=period_ms)
+    in_one_period = automatic_notes_ms(0, second - 1, period_ms=period_ms)
+    answer = "accepted" if accepted(lambda: refuse_explicit_note(automatic=True)) else "IllegalStateException"
     return {
         "scheduled_tasks": len(in_one_period),
         "period_s": (second - first) // 1_000,

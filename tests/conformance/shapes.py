@@ -75,7 +75,8 @@ class Run(Led):
 
     def write(self, writer: str, key: str, *, note: bool) -> None:
         self.counter += 1
-        segment = next(s.id for s in self.history.active.segments if s.keys.contains(key_of(key)))
+        where, active = key_of(key), self.history.active.segments
+        segment = next(s.id for s in active if s.keys.low <= where < s.keys.high)
         self.events[segment].append(self.counter)
         length = EVENT_BYTES * len(self.events[segment])
         self.positions[writer] = acknowledge(self.positions[writer], segment, length)

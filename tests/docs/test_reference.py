@@ -13,6 +13,7 @@ import pytest
 import wmlab
 from tests.docs.names import ROOT, in_backticks, members, public_names, rows
 from tools import api_pages, public_names as walk
+from wmlab.core.scenario_words import sentences
 
 PAGES: Final = api_pages.pages()
 DELAYS = {"LogNormal", "Uniform"}
@@ -99,7 +100,7 @@ def test_a_field_has_its_type_its_default_and_its_meaning() -> None:
 
 
 def test_the_meaning_of_a_field_is_the_sentence_that_begins_with_it() -> None:
-    assert api_pages.sentences("The `a` is x. `a` is\nwhat counts; `b`: y.") == (
+    assert sentences("The `a` is x. `a` is\nwhat counts; `b`: y.") == (
         "The `a` is x.",
         "`a` is what counts;",
         "`b`: y.",

@@ -20,7 +20,9 @@ from wmlab.streams.panel.pictures import PICTURES
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.options import OPTIONS, SECTIONS
-from wmlab.streams.scenario.parts import Clock, EventWriter, Stream
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import Rules
+from wmlab.streams.scenario.scenario import StreamScenario
 
 TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
 RATE = ("writers", 0, "rate_per_s")
@@ -80,7 +82,13 @@ def test_a_field_is_made_of_the_annotation_of_its_class() -> None:
 def test_twenty_to_forty_options_are_offered_and_each_says_what_it_does() -> None:
     offered = {(option.field, option.label) for options in OPTIONS.values() for option in options}
     assert 20 <= len(offered) <= 40
-    assert [option for options in OPTIONS.values() for option in options if not option.help.endswith(".")] == []
+    both = FIRST_BOUNDS.replace(writers=[*FIRST_BOUNDS.writers, TransactionalWriter("t", rate_per_s=1.0)])
+    helps = {field.path: field.help for field in all_fields(both) if field.path[0] != "script"}
+    parts = {EventWriter, TransactionalWriter, Stream, Controllers, ReaderGroup, Rules, StreamScenario}
+    assert OPTIONS.keys() == parts
+    assert [path for path, said in helps.items() if not said.endswith(".")] == []
+    assert helps["readers", "readers"].startswith("How many it starts with")
+    assert helps["writers", len(FIRST_BOUNDS.writers), "delay_mean_ms"] == helps["writers", 0, "delay_mean_ms"]
 
 
 @pytest.mark.parametrize("name", Scenario.names())

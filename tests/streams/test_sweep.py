@@ -54,7 +54,7 @@ def test_rows_do_not_depend_on_who_runs_them_or_when(spark: SparkSession, monkey
     monkeypatch.setattr(sweeping, "_BATCH", 3)
     assert rows(SCENARIO.sweep(spark, progress=False, **grid)) == together
     cases = [SCENARIO.replace(controllers=wm.Controllers(period_ms=row["period_ms"])) for row in together]
-    alone = [sweeping.figures_of(case.replace(seed=row["seed"]))[0] for case, row in zip(cases, together, strict=True)]
+    alone = [sweeping.figures_of(case.replace(seed=row["seed"])) for case, row in zip(cases, together, strict=True)]
     assert [{name: row[name] for name in sweeping.FIGURES.names} for row in together] == alone
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from typing import Any, Final
 
@@ -122,6 +124,25 @@ def spaced(name: str) -> str:
 def field_in_words(name: str) -> str:
     """A name of a field in words, without its unit."""
     return spaced(next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name))
+
+
+def sentence_about(field: str, described: Iterable[object]) -> str:
+    """What the docstrings of some values say about a field; "" if they do not name it.
+
+    That is the first sentence that begins with the field, else the first that names it.
+    """
+    texts = [text for value in described for text in sentences(inspect.getdoc(value) or "")]
+    about = [text for text in texts if re.search(rf"`{field}[`=]", text)]
+    return next((text for text in about if text.startswith(f"`{field}")), next(iter(about), ""))
+
+
+@cache
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a docstring, each in one line."""
+    paragraphs = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
+    return tuple(
+        sentence for block in paragraphs for sentence in re.split(r"(?<=[.:;])\s+(?=[A-Z`])(?<!: )", block) if sentence
+    )
 
 
 def duration_in_words(ms: float) -> str:

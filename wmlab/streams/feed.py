@@ -29,9 +29,11 @@ def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
         raise ModelError(f"{folder} is not empty.", remedy="Write a feed to a new folder; a query reads all it has.")
     # The type is asked: a DataFrame of Spark Connect answers to any name.
     if not hasattr(type(feed), "toArrow") or "at_ms" not in feed.columns:
-        has = f"has the columns {', '.join(feed.columns)}" if hasattr(type(feed), "toArrow") else f"is {shown(feed)}"
         raise ModelError(
-            f"The feed {has}.", remedy="Give a Spark DataFrame with a column at_ms, such as wm.spark.feed(...)."
+            f"The feed has the columns {', '.join(feed.columns)}."
+            if hasattr(type(feed), "toArrow")
+            else f"The feed is {shown(feed)}.",
+            remedy="Give a Spark DataFrame with a column at_ms, such as wm.spark.feed(...).",
         )
     folder.mkdir(parents=True, exist_ok=True)
     rows = feed.toArrow().sort_by("at_ms")

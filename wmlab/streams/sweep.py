@@ -10,7 +10,8 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 from uuid import uuid4
 
 import numpy as np
@@ -56,13 +57,6 @@ _BATCHES: Final = 10
 """A large grid is handed out in this many batches."""
 
 
-class Question(NamedTuple):
-    """What every run answers: the stream (None: the only one), and whether its invariants are checked."""
-
-    stream: str | None
-    check: bool
-
-
 def sweep(
     scenario: StreamScenario,
     spark: Any = None,
@@ -103,7 +97,7 @@ def sweep(
     from wmlab.core.spark.session import the_session
 
     spark = the_session(spark)
-    figures = _run_all(spark, cases, Question(stream, check), progress)
+    figures = _run_all(spark, cases, partial(figures_of, stream=stream, check=check), progress)
     columns = {name.replace(".", "_"): _column([chosen[n] for chosen, _ in grid]) for n, name in enumerate(paths)}
     columns["seed"] = _column([seed for _, seed in grid])
     columns |= {field.name: pa.array([row[field.name] for row in figures], field.type) for field in FIGURES}
@@ -130,9 +124,9 @@ def field_named(scenario: StreamScenario, name: str) -> Location:
         return by_path[name if name in by_path else chosen[0]]
     last = name.rpartition(".")[2]
     near = chosen or [path for path in by_path if last in path] or [*by_path]
-    problem = "the name of several fields" if chosen else "not a field"
     raise ScenarioError(
-        f"{shown(name)} is {problem} of the scenario {scenario.name!r}.",
+        f"{shown(name)} is {'the name of several fields' if chosen else 'not a field'} of the scenario "
+        f"{scenario.name!r}.",
         remedy=f"name one by its path, for example {listed(near[:6])}.",
     )
 
@@ -164,8 +158,12 @@ def _column(values: Sequence[Any]) -> pa.Array:
         return pa.array(map(repr, values))
 
 
+Answer = Callable[[StreamScenario], dict[str, Any]]
+"""Gives the figures of a run, on an executor."""
+
+
 def _run_all(
-    spark: Any, cases: Sequence[StreamScenario], question: Question, progress: bool | Callable[[int], None]
+    spark: Any, cases: Sequence[StreamScenario], answer: Answer, progress: bool | Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """The figures of all cases, in their order."""
     rows: list[dict[str, Any]] = []
@@ -174,15 +172,15 @@ def _run_all(
     size = max(_BATCH, len(cases) // _BATCHES)
     with tqdm(total=len(cases), desc="runs", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
         for begin in range(0, len(cases), size):
-            batch = cases[begin : begin + size]
-            rows += _run_batch(spark, batch, question)
+            batch = _run_batch(spark, cases[begin : begin + size], answer)
+            rows += batch
             bar.update(len(batch))
             if callable(progress):
                 progress(100 * len(rows) // len(cases))
     return rows
 
 
-def _run_batch(spark: Any, cases: Sequence[StreamScenario], question: Question) -> list[dict[str, Any]]:
+def _run_batch(spark: Any, cases: Sequence[StreamScenario], answer: Answer) -> list[dict[str, Any]]:
     """The figures of some cases, each from a task of its own. Whatever stops the wait for them stops the tasks."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -190,10 +188,7 @@ def _run_batch(spark: Any, cases: Sequence[StreamScenario], question: Question) 
         gc.freeze()
         for batch in batches:
             for index in batch["id"].to_pylist():
-                row, recording = figures_of(cases[index], question.stream)
-                if recording is not None and question.check:
-                    row["violations"] = violations_of(recording, the_stream(recording, question.stream))
-                yield pa.record_batch({"id": [index], "row": [json.dumps(row)]})
+                yield pa.record_batch({"id": [index], "row": [json.dumps(answer(cases[index]))]})
 
     tag = f"wmlab-sweep-{uuid4().hex}"
     spark.addTag(tag)
@@ -208,11 +203,8 @@ def _run_batch(spark: Any, cases: Sequence[StreamScenario], question: Question) 
     return [json.loads(row["row"]) for row in sorted(answers, key=lambda row: int(row["id"]))]
 
 
-def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dict[str, Any], Any]:
-    """The figures of one run, by the names of `FIGURES`, without its violations, and its recording.
-
-    Of a run that fails only the error, and None.
-    """
+def figures_of(scenario: StreamScenario, stream: str | None = None, *, check: bool = False) -> dict[str, Any]:
+    """The figures of one run, by the names of `FIGURES`; its violations with `check`. Of a run that fails the error."""
     row: dict[str, Any] = dict.fromkeys(FIGURES.names)
     try:
         recording = record(scenario, progress=False)
@@ -222,13 +214,13 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
         measures = measured(recording, in_log) | {"late": in_log.late_count}
         holders = stragglers_of(recording, name).holders
     except Exception as error:
-        return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
+        return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
     events = of_stream(events, name).sort_by("append_ms")
-    row |= {name: measure for name, measure in measures.items() if name in row}
-    row |= {
+    row |= {figure: measure for figure, measure in measures.items() if figure in row} | {
         "slack_ms": slack_ms(in_log.bounds, events),
-        "late_share": row["late"] / len(events) if len(events) else None,
+        "late_share": in_log.late_count / len(events) if len(events) else None,
+        "violations": violations_of(recording, name) if check else None,
     }
     if holders:
         row |= {"held_by": holders[0].who, "held_ms": holders[0].held_ms}
-    return row, recording
+    return row

@@ -45,8 +45,14 @@ TOOK_PLACE: Final[IncidentOutcome] = "done"
 NOBODY_THERE: Final[IncidentOutcome] = "nobody there"
 NO_EFFECT: Final[IncidentOutcome] = "no effect"
 
-_STREAM = column("stream", TEXT, "the stream's name")
-_NO_SEQ: Final = "null: none did, or not known"
+# A column that several tables have means the same in each; what happened is what the table is of.
+_STREAM: Final = INCIDENTS.field("stream")
+_AT: Final = INCIDENTS.field("at_ms")
+_GROUP: Final = column("group", TEXT, "the reader group")
+_CONTROLLER: Final = column("controller", TEXT, "the controller that did it")
+_PROCESS: Final = column("process", TEXT, "the process of the writer that called")
+_WRITER_ID: Final = column("writer", TEXT, "the writer id")
+_KEY_SPACE: Final = "key space [0, 1]"
 _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"
 _ENTRIES: Final = "an entry of that map, null: none yet; null: the group has no map, or not known"
 _BOUNDS: Final = pa.map_(TEXT, LONG)
@@ -56,14 +62,24 @@ def _segment_id(about: str) -> pa.Field:
     return column("segment_id", LONG, about, unit="epoch * 2^32 + number, see wm.trace.segment_name")
 
 
+def _seen(bound: str) -> pa.Field:
+    return column(bound, LONG, "bound that the reader saw then; null: unknown", unit="ms", nullable=True)
+
+
+def _seq_of(bound: str) -> pa.Field:
+    return column(
+        f"{bound}_seq", LONG, "seq of the watermark that gave the bound; null: none, or not known", nullable=True
+    )
+
+
 TABLES: Final[dict[str, pa.Schema]] = {
     "segments": table(
         _STREAM,
         _segment_id("the segment"),
         column("number", LONG, "its number; duplicates of a rolling transaction repeat it"),
         column("epoch", LONG, "the epoch that created it"),
-        column("low", REAL, "start of its key range, inclusive, rounded for reading", unit="key space [0, 1]"),
-        column("high", REAL, "end of its key range, exclusive, rounded for reading", unit="key space [0, 1]"),
+        column("low", REAL, "start of its key range, inclusive, rounded for reading", unit=_KEY_SPACE),
+        column("high", REAL, "end of its key range, exclusive, rounded for reading", unit=_KEY_SPACE),
         column("keys", TEXT, "its key range, exact, as 'low..high' in rationals, for example '1/3..2/3'"),
         column("created_ms", LONG, "when it was created", unit="ms"),
         column("sealed_ms", LONG, "when it was sealed; null while open", unit="ms", nullable=True),
@@ -72,7 +88,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         _STREAM,
         column("epoch", LONG, "the epoch"),
         column("kind", TEXT, "create, scale or rolling"),
-        column("at_ms", LONG, "when it became the active epoch", unit="ms"),
+        _AT,
         column("segment_ids", pa.list_(LONG), "all segments active in it, ascending"),
     ),
     "events": table(
@@ -85,24 +101,24 @@ TABLES: Final[dict[str, pa.Schema]] = {
     ),
     "writer_marks": table(
         _STREAM,
-        column("writer", TEXT, "the writer id under which the time was noted"),
+        _WRITER_ID,
         column("process", TEXT, "the process that noted it; null for the commit of a transaction", nullable=True),
         column("time", LONG, "the noted time", unit="ms"),
         column("position", OFFSETS, "acknowledged offset of each segment the writer held; null: nothing yet"),
         column("noted_ms", LONG, "when the writer noted it", unit="ms"),
         column("received_ms", LONG, "when the controller judged it", unit="ms"),
-        column("controller", TEXT, "the controller that judged it"),
+        _CONTROLLER,
         column("txn", TEXT, "the transaction it belongs to; null for a noted time", nullable=True),
         column("outcome", TEXT, "success, or why it was refused"),
     ),
     "writer_shutdowns": table(
         _STREAM,
-        column("writer", TEXT, "the writer id that need not be waited for any more"),
-        column("process", TEXT, "the process that said so"),
+        _WRITER_ID,
+        _PROCESS,
         column("call", TEXT, "shut down, or mark idle"),
         column("sent_ms", LONG, "when the writer said so", unit="ms"),
         column("received_ms", LONG, "when the controller heard it", unit="ms"),
-        column("controller", TEXT, "the controller that heard it"),
+        _CONTROLLER,
         column("outcome", TEXT, "ok, unknown writer, or write conflict"),
     ),
     "transactions": table(
@@ -122,15 +138,15 @@ TABLES: Final[dict[str, pa.Schema]] = {
     ),
     "errors": table(
         _STREAM,
-        column("at_ms", LONG, "when the call was refused", unit="ms"),
-        column("process", TEXT, "the process that called"),
+        _AT,
+        _PROCESS,
         column("call", TEXT, "what was called, for example note time, commit or write in"),
         column("problem", TEXT, "why it was refused; it had no effect"),
     ),
     "cycles": table(
         _STREAM,
-        column("controller", TEXT, "the controller that ran the cycle"),
-        column("at_ms", LONG, "when it ran", unit="ms"),
+        _CONTROLLER,
+        _AT,
         column("previous_lower", LONG, "lower bound of the previous watermark; null: none, or not read", nullable=True),
         column("participating", pa.list_(TEXT), "writers beyond the previous lower bound"),
         column("lagging", pa.list_(TEXT), "writers that are waited for"),
@@ -168,7 +184,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             unit="ms",
             nullable=True,
         ),
-        column("controller", TEXT, "the controller that emitted it"),
+        _CONTROLLER,
         column(
             "cycle_ms",
             LONG,
@@ -184,13 +200,13 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("place", LONG, "place of the record in the index segment, from 0; a record has 16 bytes"),
         column("time", LONG, "lower bound of the watermark", unit="ms"),
         column("offset", LONG, "where its entry begins in the marks segment", unit="bytes"),
-        column("controller", TEXT, "the controller that wrote the record"),
+        _CONTROLLER,
         column("appended_ms", LONG, "when the record was appended", unit="ms"),
         column("recovered", FLAG, "written later, from the tail of the marks segment, and not with its watermark"),
     ),
     "positions": table(
         _STREAM,
-        column("group", TEXT, "the reader group"),
+        _GROUP,
         column("version", LONG, "revision of the group's shared state; rows of one update share it"),
         column("reader", TEXT, "who published; null where nobody has, or the segment is released since", nullable=True),
         _segment_id("the segment"),
@@ -203,37 +219,35 @@ TABLES: Final[dict[str, pa.Schema]] = {
             nullable=True,
         ),
         column("reset", FLAG, "by a reset of the group, whose readers start again; null: not known", nullable=True),
-        column("at_ms", LONG, "when the group's state changed", unit="ms"),
+        _AT,
     ),
     "windows": table(
         _STREAM,
-        column("group", TEXT, "the reader group"),
+        _GROUP,
         column("reader", TEXT, "the reader"),
-        column("lower", LONG, "lower bound the reader saw; null: unknown", unit="ms", nullable=True),
-        column("upper", LONG, "upper bound the reader saw; null: unknown", unit="ms", nullable=True),
-        column("lower_seq", LONG, f"seq of the watermark that gave the lower bound; {_NO_SEQ}", nullable=True),
-        column("upper_seq", LONG, f"seq of the watermark that gave the upper bound; {_NO_SEQ}", nullable=True),
-        column("at_ms", LONG, "when it saw it", unit="ms"),
+        *(_seen(bound) for bound in ("lower", "upper")),
+        *(_seq_of(bound) for bound in ("lower", "upper")),
+        _AT,
     ),
     "reads": table(
         _STREAM,
-        column("group", TEXT, "the reader group"),
+        _GROUP,
         column("reader", TEXT, "who read"),
         _segment_id("the segment"),
         column("from_offset", LONG, "the events read end after this offset", unit="bytes"),
         column("to_offset", LONG, "the last of them ends here", unit="bytes"),
         column("again", FLAG, "the group had read them before"),
-        column("lower", LONG, "lower bound that the reader saw then; null: none", unit="ms", nullable=True),
-        column("at_ms", LONG, "when they were read", unit="ms"),
+        _seen("lower"),
+        _AT,
     ),
     "group_updates": table(
         _STREAM,
-        column("group", TEXT, "the reader group"),
+        _GROUP,
         column("reader", TEXT, "who asked for the update; null: the application", nullable=True),
         column("operation", TEXT, "what it was, for example publish, acquire, complete or checkpoint"),
         column("outcome", TEXT, "applied, or conflict: the state had changed since it was read"),
         column("revision", LONG, "revision of the shared state that the update was made for"),
-        column("at_ms", LONG, "when the shared state judged it", unit="ms"),
+        _AT,
         column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True),
         column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True),
         column("lowers", _BOUNDS, f"by reader, the time it has passed, {_ENTRIES}", unit="ms", nullable=True),
@@ -241,7 +255,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     ),
     "checkpoints": table(
         _STREAM,
-        column("group", TEXT, "the reader group"),
+        _GROUP,
         column("checkpoint", TEXT, "its name"),
         column("requested_ms", LONG, "when it was asked for", unit="ms"),
         column("completed_ms", LONG, "when the last reader reported; null: never", unit="ms", nullable=True),

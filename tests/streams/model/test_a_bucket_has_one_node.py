@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from wmlab.core.errors import ModelError
 from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute, fairness
 
 A, B = Session("a", 1), Session("b", 1)
@@ -29,21 +28,6 @@ def test_a_node_goes_with_its_session_and_with_nothing_else():
     assert service.take(0, A) == (service, False)
     assert service.take(0, B)[1]
     assert service.take(0, again)[1]
-
-
-@pytest.mark.parametrize(
-    ("ask", "problem"),
-    [
-        (lambda: Coordination(1).open(A).open(A), "open already"),
-        (lambda: Coordination(1).open(A).take(5, A), "no bucket 5"),
-        (lambda: Coordination(0), "not a number of buckets"),
-        (lambda: bucket_of("s", 0), "not a number of buckets"),
-        (lambda: distribute("a", 0), "not a number of buckets"),
-    ],
-)
-def test_mistakes_are_refused(ask, problem):
-    with pytest.raises(ModelError, match=problem):
-        ask()
 
 
 @given(st.integers(1, 30), st.lists(st.tuples(st.sampled_from("abcde"), st.booleans()), max_size=20))

@@ -53,7 +53,7 @@ def is_behind(first: Position, second: Position, segments: Mapping[int, Segment]
     """The rule as its docstring says it, key by key over all members."""
 
     def latest(position: Position, key: Fraction) -> int | None:
-        return max((s for s in position if segments[s].keys.contains(key)), default=None)
+        return max((s for s in position if segments[s].keys.low <= key < segments[s].keys.high), default=None)
 
     for key in {segments[s].keys.low for s in (*first, *second)}:
         before, after = latest(first, key), latest(second, key)

@@ -7,13 +7,13 @@ import pytest
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import (
-    AutomaticNotes,
     MarkTable,
     NoteOutcome,
     NoteRule,
     WriterMark,
     acknowledge,
     add_segments,
+    automatic_notes_ms,
     judge_note,
     refuse_explicit_note,
     remove_segment,
@@ -81,15 +81,14 @@ def test_a_segment_is_opened_acknowledged_and_dealt_with_when_it_is_sealed() -> 
     assert remove_segment(before, 0) == Position({"1@0": None, "0@1": 7})
     with pytest.raises(ModelError, match="negative"):
         acknowledge(before, 1, -1)
-    with pytest.raises(ModelError, match="does not hold"):
-        acknowledge(before, 2, 4)
+    assert acknowledge(before, 2, 4) is before
 
 
-def test_automatic_notes_come_every_five_seconds() -> None:
-    assert list(AutomaticNotes().times_ms(1_000, 16_000)) == [6_000, 11_000, 16_000]
+def test_automatic_notes_come_every_period() -> None:
+    assert list(automatic_notes_ms(1_000, 16_000, period_ms=5_000)) == [6_000, 11_000, 16_000]
     with pytest.raises(ModelError, match="automatically"):
-        refuse_explicit_note(AutomaticNotes())
-    assert refuse_explicit_note(None) is None
+        refuse_explicit_note(automatic=True)
+    assert refuse_explicit_note(automatic=False) is None
 
 
 AT_1, AT_2 = Position({"0@0": 1}), Position({"0@0": 2})
@@ -107,9 +106,9 @@ def test_shutdown_keeps_time_and_position_and_a_later_note_revives() -> None:
     table, outcome = NOTED.shutdown("w")
     assert (table.marks["w"], outcome) == (WriterMark(1, AT_1, alive=False), NoteOutcome.OK)
     assert table.note("w", 1, AT_1)[0].marks["w"].alive
-    assert NOTED.shutdown("x") == (NOTED, NoteOutcome.UNKNOWN_WRITER)
+    assert NOTED.shutdown("x") == NOTED.shutdown("w", read=None) == (NOTED, NoteOutcome.UNKNOWN_WRITER)
     changed, _ = NOTED.note("w", 2, AT_2)
-    assert changed.shutdown("w", version=NOTED.records["w"].version) == (changed, NoteOutcome.WRITE_CONFLICT)
+    assert changed.shutdown("w", read=NOTED.records["w"]) == (changed, NoteOutcome.WRITE_CONFLICT)
 
 
 def test_a_removed_writer_may_come_back_with_an_older_time() -> None:

@@ -46,7 +46,6 @@ from wmlab.streams.bounds.log_by_segment import (
     parts,
 )
 
-POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
 _OWN: Final = "_wmlab_"
 _STREAM: Final = "STRING({asked}.stream)"
@@ -79,7 +78,7 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     Raises `ModelError` for a missing column, and for one that is there already under an added name.
     Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
     """
-    require(positions, "positions", POSITION_COLUMNS)
+    require(positions, "positions", ("stream", "segment_id", "offset"))
     refuse(positions, "positions", BOUND_COLUMNS)
     lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_lookup_rows, spark_schema(_LOOKUP))
     # Ids under a hash of the stream cost half of a hash of both. What has the same key is told apart when it is joined.

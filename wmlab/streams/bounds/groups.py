@@ -22,7 +22,8 @@ from pyspark.sql import DataFrame, functions as F
 
 from wmlab.core.arguments import the_choice
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.schemas import require
+from wmlab.core.schemas import LONG, TEXT
+from wmlab.core.spark.schemas import require, spark_schema
 from wmlab.streams.bounds.log_by_segment import (
     Ranges,
     WatermarkColumns,
@@ -41,10 +42,15 @@ _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"}
 RESET: Final = "reset"
 """The column of positions that says that a group starts again; a log may lack it."""
 POSITION: Final = ("version", "at_ms", "segment_id", "offset", "finished", RESET)
-_ROWS: Final = (
-    "stream string, group string, version long, at_ms long, change string, "
-    "lower long, upper long, lower_seq long, upper_seq long"
+ROWS: Final = pa.schema(
+    [
+        *((name, TEXT) for name in ("stream", "group")),
+        *((name, LONG) for name in ("version", "at_ms")),
+        ("change", TEXT),
+        *((name, LONG) for name in ("lower", "upper", "lower_seq", "upper_seq")),
+    ]
 )
+"""The time bounds of groups, by the change from which on they hold."""
 RunEnds = int | Mapping[str, int] | None
 """The end of the run (ms), or of each stream by its name; None: not known."""
 
@@ -96,7 +102,7 @@ def group_time_bounds(
         """The bounds of one group; runs on an executor."""
         return bounds_of_group(changes, *parts(log), then=then, until_ms=until_ms)
 
-    return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
+    return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, spark_schema(ROWS))
 
 
 def bounds_of_group(

@@ -169,11 +169,17 @@ def _positions(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _bounds_row(group: str, state: Followed) -> dict[str, Any]:
-    window, tracker = state.tracker.window, state.tracker
-    bounds = {"lower": window.lower, "upper": window.upper}
-    seqs = {"lower_seq": tracker.lower_seq, "upper_seq": tracker.upper_seq}
-    version = {"at_ms": state.at_ms, "version": state.move.version, "change": state.cause}
-    return {"group": group, **version, **bounds, **seqs}
+    window = state.tracker.window
+    return {
+        "group": group,
+        "at_ms": state.at_ms,
+        "version": state.move.version,
+        "change": state.cause,
+        "lower": window.lower,
+        "upper": window.upper,
+        "lower_seq": window.lower_seq,
+        "upper_seq": window.upper_seq,
+    }
 
 
 class Live(spark.StatefulProcessor):

@@ -42,6 +42,7 @@ NEVER: Final = 2**63 - 1
 """A reach that no offset has: the end of the segment, or a cut that names only later ones."""
 UNKNOWN_RANGE: Final = (np.nan, np.nan)
 """The key range of a segment that is not known: it overlaps every other."""
+NO_NUMBERS: Final = np.zeros(0, np.int64)
 _ALWAYS: Final = 0
 """A reach that every offset has: the watermark is passed by being in the segment at all."""
 _BELOW: Final = -(2**63)
@@ -195,7 +196,7 @@ class Runs:
 
     def cuts_of(self, segment: int, watermarks: WatermarkColumns) -> tuple[Int64Array, Int64Array]:
         """The indices of the watermarks that name the segment, ascending, and the offsets they give it."""
-        indices, offsets = [_NONE], [_NONE]
+        indices, offsets = [NO_NUMBERS], [NO_NUMBERS]
         sizes = np.bincount(self.run, minlength=len(self.first))
         for named in np.flatnonzero(self.segment == segment):
             run, entry = self.run[named], self.entry[named]
@@ -216,9 +217,6 @@ class Runs:
 
     def _any(self, entries: BoolArray) -> BoolArray:
         return np.bincount(self.run[entries], minlength=len(self.first)) > 0
-
-
-_NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

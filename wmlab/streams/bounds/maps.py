@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, functions as F
 
-from wmlab.core.spark.schemas import require, spark_schema
-from wmlab.streams.bounds.groups import GROUP_COLUMNS, POSITION, RunEnds, until_of
+from wmlab.streams.bounds.groups import POSITION, ROWS, RunEnds, until_of
 from wmlab.streams.model.window import Move, position_moves
 
 if TYPE_CHECKING:
@@ -32,17 +30,8 @@ if TYPE_CHECKING:
 
 TIMES: Final = "times"
 """What a row begins with when the map of times has changed and the position of the group has not."""
-_UPDATES: Final = ("stream", "group", "at_ms", "revision", "reader", "operation", "outcome", "lower", "upper")
 _WITHOUT_POSITION: Final = ("time", "acquire")
 """Operations of a reader that leave the position as it is."""
-_ROWS: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in ("stream", "group")),
-        *((name, pa.int64()) for name in ("version", "at_ms")),
-        ("change", pa.string()),
-        *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq")),
-    ]
-)
 MapWindow = tuple[int | None, int | None]
 
 
@@ -70,36 +59,20 @@ def _groups_of(rows: pa.Table) -> list[tuple[str, str]]:
     return sorted((row["stream"], row["group"]) for row in groups)
 
 
-def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms: RunEnds = None) -> DataFrame:
-    """The window of the map of times of every group in `positions`, at every change of it and of the position.
-
-    Both are tables of a recording. The columns are those of `group_time_bounds`; the map does not say which watermarks
-    its times come from, so `lower_seq` and `upper_seq` are null. `change` is `position`, `times` when only the map has
-    changed, and `end`, as there. A row has the window after the last update of its millisecond; of several versions in
-    one millisecond, those before the last have the window after the update that made them. No row is later than
-    `until_ms`. Raises `ModelError` for a missing column.
-    """
-    require(positions, "positions", (*GROUP_COLUMNS, "reader"))
-    require(group_updates, "group_updates", _UPDATES)
-    updates = group_updates.where("outcome = 'applied'").select(
-        "stream", F.col("group").alias("of_group"), "at_ms", "revision", "reader", "operation", "lower", "upper"
-    )
-
-    def rows_of(changes: pa.Table, updates: pa.Table) -> pa.Table:
-        """The rows of one group; runs on an executor. Updates of groups without a position are left out."""
-        return map_bounds_of_group(changes, updates, until_ms) if changes.num_rows else _ROWS.empty_table()
-
-    changes = positions.select(*GROUP_COLUMNS, "reader").groupBy("stream", "group")
-    return changes.cogroup(updates.groupBy("stream", "of_group")).applyInArrow(rows_of, spark_schema(_ROWS))
-
-
 def map_bounds_of_group(changes: pa.Table, applied: pa.Table, until_ms: RunEnds) -> pa.Table:
-    """The rows of one group, from those of its positions and of the updates of its state that were applied."""
+    """The window of the map of times of one group at every change of it and of the position, as `ROWS`.
+
+    `changes` are the rows of its positions, `applied` those of its updates in `group_updates` that were applied. The
+    map does not say which watermarks its times come from, so `lower_seq` and `upper_seq` are null. `change` is
+    `position`, `times` when only the map has changed, and `end`, as in `group_time_bounds`. A row has the window after
+    the last update of its millisecond; of several versions in one millisecond, those before the last have the window
+    after the update that made them. No row is later than `until_ms`.
+    """
     key = {name: changes[name][0].as_py() for name in ("stream", "group")}
     versions = _by_time(_Version(*row) for row in _versions(changes))
     ordered = applied.sort_by("revision").select(_Update._fields).to_pylist()
     rows = _followed(versions, _by_time(_Update(**row) for row in ordered), until_of(until_ms, key["stream"]))
-    return pa.Table.from_pylist([key | row for row in rows], _ROWS)
+    return pa.Table.from_pylist([key | row for row in rows], ROWS)
 
 
 class _Version(NamedTuple):

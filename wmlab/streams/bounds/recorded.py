@@ -26,8 +26,8 @@ from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream, rows_by
 from wmlab.core.spark.schemas import refuse, require, spark_schema
 from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.bounds import time_bounds
-from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, bounds_of_group
-from wmlab.streams.bounds.log_by_segment import NEVER, Ranges, int64_column, ranges_of, watermark_columns
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, ROWS, RunEnds, bounds_of_group
+from wmlab.streams.bounds.log_by_segment import NEVER, NO_NUMBERS, Ranges, int64_column, ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group, read_positions
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
@@ -43,7 +43,6 @@ _AFTER: Final = pa.field("after_cell", pa.int64())
 _SMALLEST: Final = ("segment_id", "cell", "smallest")
 _SMALLEST_OF_STREAM: Final = pa.schema([("stream", pa.string()), *((name, pa.int64()) for name in _SMALLEST)])
 """The smallest event time of each cell of a segment that has an event."""
-_NO_OFFSETS: Final = np.zeros(0, np.int64)
 _INCIDENT: Final = pa.struct(
     [
         pa.field("at_ms", pa.int64(), nullable=False),
@@ -53,10 +52,8 @@ _INCIDENT: Final = pa.struct(
 )
 _BOUNDS: Final = pa.schema(
     [
-        *((name, pa.string()) for name in ("stream", "group")),
-        *((name, pa.int64()) for name in ("version", "at_ms")),
-        ("change", pa.string()),
-        *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq", "upper_later")),
+        *ROWS,
+        ("upper_later", pa.int64()),
         pa.field("visible", pa.string(), nullable=False),
         _PERFECT,
         ("incidents", pa.list_(pa.field("element", _INCIDENT, nullable=False))),
@@ -244,7 +241,7 @@ def bounds_of_recording(
     A reader that did not look before a crash took its group back in a segment shows the earlier window until the
     group has read on. After a reset the group starts again. A stream that is deleted ends then. Where readers share
     a map of times (`read_side` "document"), they see the window of that map, so the rows have what the table
-    `group_updates` has, see `map_time_bounds`; with `time_windows` False it is unknown. Their perfect watermark is
+    `group_updates` has, see `map_bounds_of_group`; with `time_windows` False it is unknown. Their perfect watermark is
     that of what they have not read, published or not. `visible="all"` is the complete log: all watermarks of the run
     count from the beginning, at the positions of every group, so that there are rows of positions and of the end
     only. The column `visible` says which. The column `incidents` of these rows is an array of what happened since
@@ -268,15 +265,13 @@ def bounds_of_recording(
     then = visible or "then"
     timed = events.select(*_SEGMENT, "offset", "event_time")
     with_map = frozenset(groups_with_map(recording) if then == "then" else ())
-    tables = {name: recording.table(name) for name in _READ}
+    read = ("positions", "watermarks", "segments", "group_updates", "incidents")
+    tables = {name: recording.table(name) for name in read}
     reads = recording.table("reads") if with_map else recording.table("reads").slice(0, 0)
     tables["reads"] = reads.filter(pc.is_in(reads["group"], pa.array([group for _, group in with_map], pa.string())))
     smallest = Reduced(timed, _Smallest(_offsets(_places(tables))), _SMALLEST_OF_STREAM)
     rule = _BoundsOfStream(then, with_map, _ends(recording))
     return by_stream(spark, tables | {"smallest": smallest}, rule, _BOUNDS)
-
-
-_READ: Final = ("positions", "watermarks", "segments", "group_updates", "incidents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,11 +330,7 @@ class _BoundsOfStream:
             _PERFECT.name: [least[bisect_right(moments, moment) - 1] for moment in of_rows],
             "incidents": _since_row_before(rows["at_ms"].to_pylist(), happened),
         }
-        return pa.table({field.name: _as(columns[field.name], field.type) for field in _BOUNDS}, schema=_BOUNDS)
-
-
-def _as(values: Any, kind: pa.DataType) -> Any:
-    return values.cast(kind) if isinstance(values, pa.ChunkedArray) else pa.array(values, kind)
+        return pa.table(columns, schema=_BOUNDS)
 
 
 def _places(tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -375,7 +366,7 @@ class _Smallest:
             ends, times = int64_column(events, "offset"), int64_column(events, "event_time")
             for segment, rows in rows_by(events, *_SEGMENT):
                 if segment[0] in streams:
-                    offsets = self.offsets.get(segment, _NO_OFFSETS)
+                    offsets = self.offsets.get(segment, NO_NUMBERS)
                     least = smallest.setdefault(segment, np.full(len(offsets) + 1, NEVER))
                     np.minimum.at(least, offsets.searchsorted(ends[rows], "left"), times[rows])
         for (stream, number), times in smallest.items():

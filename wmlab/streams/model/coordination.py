@@ -19,8 +19,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from wmlab.core.errors import ModelError
-
 DEFAULT_SCOPE: Final = "scope"
 """The scope of a stream that is named without one."""
 
@@ -36,10 +34,8 @@ def qualified_name(stream: str) -> str:
 def bucket_of(stream: str, count: int) -> int:
     """The bucket 0 .. count - 1 of a stream, by its fully qualified name, "scope/stream".
 
-    The hash is the 32-bit polynomial with base 31 over the UTF-16 units of the name, sign bit cleared. Raises
-    `ModelError` for a count below 1.
+    The hash is the 32-bit polynomial with base 31 over the UTF-16 units of the name, sign bit cleared.
     """
-    _refuse_count(count)
     units = stream.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -53,9 +49,8 @@ def distribute(
     """The buckets 0 .. count - 1 of each controller: every bucket once, loads differing by one at most.
 
     A bucket leaves its controller `before` only if that is gone or has more than its share. Without controllers the
-    result is empty. Raises `ModelError` for a count below 1.
+    result is empty.
     """
-    _refuse_count(count)
     if not controllers:
         return {}
     owned = {name: sorted(b for b in (before or {}).get(name, ()) if b < count) for name in sorted(controllers)}
@@ -82,11 +77,6 @@ def fairness(loads: Collection[float]) -> float:
     return sum(loads) ** 2 / squares if squares else 1.0
 
 
-def _refuse_count(count: int) -> None:
-    if count < 1:
-        raise ModelError(f"{count} is not a number of buckets.", remedy="Give at least one bucket.")
-
-
 @dataclass(frozen=True, slots=True)
 class Session:
     """A controller's session: its name and which of its sessions this is."""
@@ -94,29 +84,18 @@ class Session:
     controller: str
     number: int
 
-    def __str__(self) -> str:
-        return f"{self.controller}, session {self.number}"
-
 
 @dataclass(frozen=True, slots=True)
 class Coordination:
-    """Immutable state of the service: sessions by age, shares by controller, and the session in each bucket's node.
-
-    Raises `ModelError` for a count of buckets below 1.
-    """
+    """Immutable state of the service: sessions by age, shares by controller, and the session in each bucket's node."""
 
     buckets: int
     sessions: tuple[Session, ...] = ()
     shares: Mapping[str, frozenset[int]] = field(default_factory=dict)
     nodes: Mapping[int, Session] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        _refuse_count(self.buckets)
-
     def open(self, session: Session) -> Coordination:
-        """The service with one more session. Raises `ModelError` if it is there already."""
-        if session in self.sessions:
-            raise ModelError(f"{session} is open already.", remedy="Open every session once.")
+        """The service with one more session."""
         return replace(self, sessions=(*self.sessions, session))
 
     def close(self, session: Session) -> Coordination:
@@ -147,10 +126,8 @@ class Coordination:
     def take(self, bucket: int, session: Session) -> tuple[Coordination, bool]:
         """Create a bucket's node, and whether the session owns the bucket now: not if another does, or it has ended.
 
-        Taking one's own bucket again succeeds. Raises `ModelError` for a bucket outside 0 .. `buckets` - 1.
+        Taking one's own bucket again succeeds.
         """
-        if not 0 <= bucket < self.buckets:
-            raise ModelError(f"There is no bucket {bucket}.", remedy=f"Give a bucket between 0 and {self.buckets - 1}.")
         if session not in self.sessions or self.nodes.get(bucket, session) != session:
             return self, False
         return replace(self, nodes={**self.nodes, bucket: session}), True

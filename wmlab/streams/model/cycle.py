@@ -331,7 +331,7 @@ def _end_of_known_time(event: Observe, rules: CycleRules) -> tuple[Append, ...]:
     return (Append(replace(event.previous, cut=cut, writers={}, known=False)),)
 
 
-def ending_at(end: Watermark, lengths: Mapping[int, int]) -> Watermark:
+def ending_at(end: Watermark, lengths: Mapping[int, int | None]) -> Watermark:
     """An end of known time where the stream ends: at the lengths, in bytes, of the segments of the active epoch.
 
     There the writers were forgotten. Before it the bounds of the watermark before it still hold.

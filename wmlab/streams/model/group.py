@@ -2,7 +2,8 @@
 
 One object is the whole state, with a part for each stream that the group reads. A change is made on a copy, which takes
 the place of the state if that has still the revision that was copied; when somebody else was faster, it is made again
-on a copy of the newer state. So a state that somebody has seen never changes, and a reader may know an older one.
+on a copy of the newer state. So a state that somebody has seen never changes, and a reader may know an older one. Each
+change says whether there was one to make: what a reader may not do, or somebody has done already, changes nothing.
 
 Every segment of a group has a last-read offset, owned or not. It is overwritten when its reader publishes or releases
 it, and left alone when the reader disappears. A finished segment is read no more, and a successor appears at offset 0
@@ -41,9 +42,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import UNKNOWN, TimeWindow, joint
 
 StreamSegment = tuple[str, int]
@@ -188,18 +187,19 @@ class GroupState:
             checkpoints=dict(self.checkpoints),
         )
 
-    def add_reader(self, reader: str) -> None:
-        """One more reader. Raises `ModelError` if it is in already."""
-        if reader in self.readers:
-            raise ModelError(f"Reader {reader} is in the group already.", remedy="Give every reader its own name.")
+    def add_reader(self, reader: str) -> bool:
+        """One more reader; False if it is in already."""
+        is_new = reader not in self.readers
         self.readers.add(reader)
+        return is_new
 
-    def remove_reader(self, reader: str, at: Mapping[StreamSegment, int] | None = None) -> None:
-        """A reader goes: its segments are free, at the offsets `at` if it says goodbye.
+    def remove_reader(self, reader: str, at: Mapping[StreamSegment, int] | None = None) -> bool:
+        """A reader goes: its segments are free, at the offsets `at` if it says goodbye; False for an unknown reader.
 
-        A checkpoint does not wait for it. Raises `ModelError` for an unknown reader.
+        A checkpoint does not wait for it.
         """
-        self._refuse_unknown(reader)
+        if reader not in self.readers:
+            return False
         for segment, offset in self._owned_of(reader, at or {}).items():
             self.release(reader, segment, offset)
         self.readers.discard(reader)
@@ -209,31 +209,34 @@ class GroupState:
         if self.pending is not None:
             self.pending.waiting.discard(reader)
             self._complete_checkpoint()
+        return True
 
-    def acquire(self, reader: str, segment: StreamSegment) -> None:
+    def acquire(self, reader: str, segment: StreamSegment) -> bool:
         """A reader takes a free segment; its offset does not change.
 
-        Raises `ModelError` when the reader is unknown, or the segment is not there or not free.
+        False when the reader is unknown, or the segment is not there or not free.
         """
-        self._refuse_unknown(reader)
         stream, number = segment
         reading = self.streams[stream]
-        if reading.owners.get(number, reader) is not None:
-            free = ", ".join(map(segment_name, reading.unassigned)) or "none: all are owned"
-            raise ModelError(f"Segment {segment_name(number)} is not free.", remedy=f"Acquire one of {free}.")
+        if reader not in self.readers or reading.owners.get(number, reader) is not None:
+            return False
         reading.owners[number] = reader
         reading.times.setdefault(reader, reading.window)
+        return True
 
-    def release(self, reader: str, segment: StreamSegment, offset: int) -> None:
+    def release(self, reader: str, segment: StreamSegment, offset: int) -> bool:
         """A reader gives a segment back; its offset becomes `offset`, even if that is lower.
 
-        The next owner begins there, and a reader that loses its last segment leaves the map of times.
-        Raises `ModelError` when the reader does not own it.
+        The next owner begins there, and a reader that loses its last segment leaves the map of times. False when the
+        reader does not own it.
         """
-        reading, number = self._reading_of(reader, segment), segment[1]
+        reading, number = self.streams[segment[0]], segment[1]
+        if reading.owners.get(number) != reader:
+            return False
         reading.offsets[number] = reading.resume[number] = offset
         reading.owners[number] = None
         reading.leave_time(reader)
+        return True
 
     def publish(self, reader: str, offsets: Mapping[StreamSegment, int]) -> bool:
         """A reader publishes offsets, of segments that it owns only; whether one of them is another one than before."""
@@ -245,13 +248,15 @@ class GroupState:
 
     def complete(
         self, reader: str, segment: StreamSegment, successors: Mapping[int, frozenset[int]], *, end: int
-    ) -> None:
+    ) -> bool:
         """A segment is read to its `end` (bytes); `successors` maps each of its successors to all predecessors.
 
         A successor appears at offset 0 when none of its predecessors is left. The segment counts in the position until
-        all its successors have appeared. Raises `ModelError` when the reader does not own the segment.
+        all its successors have appeared. False when the reader does not own the segment.
         """
-        reading, number = self._reading_of(reader, segment), segment[1]
+        reading, number = self.streams[segment[0]], segment[1]
+        if reading.owners.get(number) != reader:
+            return False
         for column in (reading.offsets, reading.owners, reading.resume):
             del column[number]
         reading.finished[number] = end
@@ -265,14 +270,14 @@ class GroupState:
         for passed in released.difference(*reading.pending.values()):
             del reading.finished[passed]
         reading.leave_time(reader)
+        return True
 
     def note_time(self, reader: str, stream: str, window: TimeWindow) -> bool:
         """A reader puts its window into the map of a stream: the time it has passed there, and what is ahead of it.
 
         Whether its entry is another one now: an earlier time than its own changes nothing, and without segments it has
-        no place there. Raises `ModelError` for an unknown reader.
+        no place there.
         """
-        self._refuse_unknown(reader)
         times = self.streams[stream].times
         before = times.get(reader)
         if before is None:
@@ -280,59 +285,62 @@ class GroupState:
         times[reader] = before.followed_by(window)
         return (times[reader], times[reader].passed_seq) != (before, before.passed_seq)
 
-    def begin_checkpoint(self, name: str) -> None:
+    def begin_checkpoint(self, name: str) -> bool:
         """A checkpoint is asked for; it is complete at once when there is no reader.
 
-        Raises `ModelError` when one is under way or the name was used.
+        False when one is under way or the name was used.
         """
         if self.pending is not None or name in self.checkpoints:
-            raise ModelError(f"Checkpoint {name} cannot begin.", remedy="Wait for the last one, and use a new name.")
+            return False
         self.pending = PendingCheckpoint(name, set(self.readers))
         self._complete_checkpoint()
+        return True
 
-    def take_cut(self, name: str, marks_offsets: Mapping[str, int]) -> None:
+    def take_cut(self, name: str, marks_offsets: Mapping[str, int]) -> bool:
         """The stream cut that the group has published is kept like a checkpoint; no reader has to report.
 
-        `marks_offsets` has for each stream the least offset in the marks segment at which a reader is. Raises
-        `ModelError` when the name was used. Source: PDP-33, Client Changes (getStreamCut).
+        `marks_offsets` has for each stream the least offset in the marks segment at which a reader is. False when the
+        name was used. Source: PDP-33, Client Changes (getStreamCut).
         """
         if name in self.checkpoints:
-            raise ModelError(f"There is a checkpoint {name} already.", remedy="Use a new name.")
+            return False
         self.checkpoints[name] = {
             stream: reading.checkpoint(reading.offsets, marks_offsets.get(stream))
             for stream, reading in self.streams.items()
         }
+        return True
 
     def report(
         self, reader: str, offsets: Mapping[StreamSegment, int], marks_offsets: Mapping[str, int] | None = None
-    ) -> None:
-        """A reader reports for the checkpoint under way, which publishes its offsets too; only the first one counts.
+    ) -> bool:
+        """A reader reports for the checkpoint under way, which publishes its offsets too.
 
-        Raises `ModelError` when no checkpoint is under way.
+        False when none is under way, or the reader has reported: only the first one counts.
         """
-        if self.pending is None:
-            raise ModelError("No checkpoint is under way.", remedy="Begin one first.")
+        if self.pending is None or reader not in self.pending.waiting:
+            return False
         self.publish(reader, offsets)
-        if reader in self.pending.waiting:
-            self.pending.waiting.discard(reader)
-            self.pending.offsets.update(self._owned_of(reader, offsets))
-            for stream, offset in (marks_offsets or {}).items():
-                self.pending.marks_offsets[stream] = min(offset, self.pending.marks_offsets.get(stream, offset))
-            self._complete_checkpoint()
+        self.pending.waiting.discard(reader)
+        self.pending.offsets.update(self._owned_of(reader, offsets))
+        for stream, offset in (marks_offsets or {}).items():
+            self.pending.marks_offsets[stream] = min(offset, self.pending.marks_offsets.get(stream, offset))
+        self._complete_checkpoint()
+        return True
 
-    def reset(self, name: str, *, ranges: bool) -> None:
+    def reset(self, name: str, *, ranges: bool) -> bool:
         """Go back to a completed checkpoint: nobody owns anything and every reader starts again.
 
-        Without `ranges` no key range is known. Raises `ModelError` for an unknown checkpoint.
+        Without `ranges` no key range is known. False for an unknown checkpoint.
         """
         if name not in self.checkpoints:
-            raise ModelError(f"There is no checkpoint {name}.", remedy="Name one that is complete.")
+            return False
         self.pending = None
         self.generation += 1
         self.streams = {stream: self.checkpoints[name][stream].copy() for stream in self.streams}
         if not ranges:
             for reading in self.streams.values():
                 reading.rangeless = frozenset(reading.position.offsets)
+        return True
 
     def owned(self, reader: str) -> tuple[StreamSegment, ...]:
         """The segments of a reader, stream by stream."""
@@ -377,20 +385,6 @@ class GroupState:
             for (stream, segment), offset in offsets.items()
             if self.streams[stream].owners.get(segment) == reader
         }
-
-    def _refuse_unknown(self, reader: str) -> None:
-        if reader not in self.readers:
-            raise ModelError(f"Reader {reader} is not in the group.", remedy="Add the reader first.")
-
-    def _reading_of(self, reader: str, segment: StreamSegment) -> StreamReading:
-        """The part of a segment's stream. Raises `ModelError` when the reader does not own the segment."""
-        self._refuse_unknown(reader)
-        reading = self.streams[segment[0]]
-        if reading.owners.get(segment[1]) != reader:
-            raise ModelError(
-                f"Reader {reader} does not own segment {segment_name(segment[1])}.", remedy="Let it acquire it first."
-            )
-        return reading
 
 
 Loads = Mapping[str, Mapping[StreamSegment, int]]

@@ -37,11 +37,9 @@ def add_segments(position: Position, segments: Iterable[int]) -> Position:
 def acknowledge(position: Position, segment: int, length: int) -> Position:
     """The position after an acknowledgement that carries the segment's length in bytes; offsets never go back.
 
-    Raises `ModelError` when the writer does not hold the segment or the length is negative.
+    One for a segment that the writer does not hold changes nothing. Raises `ModelError` for a negative length.
     """
-    if segment not in position:
-        raise ModelError(f"The writer does not hold segment {segment}.", remedy="Let it open the segment first.")
-    before = position[segment]
+    before = position.get(segment, length)
     return position if before is not None and before >= length else position.moved({segment: length})
 
 
@@ -50,24 +48,17 @@ def remove_segment(position: Position, segment: int) -> Position:
     return position.moved({segment: None})
 
 
-@dataclass(frozen=True, slots=True)
-class AutomaticNotes:
-    """Automatic mode: the wall clock is noted every `period_ms`, for the first time after `first_after_ms`."""
-
-    period_ms: int = 5_000
-    first_after_ms: int = 5_000
-
-    def times_ms(self, start_ms: int, until_ms: int) -> range:
-        """The clock times in [start_ms, until_ms] at which it notes."""
-        return range(start_ms + self.first_after_ms, until_ms + 1, self.period_ms)
+def automatic_notes_ms(start_ms: int, until_ms: int, *, period_ms: int) -> range:
+    """The clock times in [start_ms, until_ms] at which a writer in automatic mode notes, from one period on."""
+    return range(start_ms + period_ms, until_ms + 1, period_ms)
 
 
 EXPLICIT_NOTE: Final = "A writer that notes time automatically cannot note it explicitly."
 
 
-def refuse_explicit_note(automatic: AutomaticNotes | None) -> None:
+def refuse_explicit_note(*, automatic: bool) -> None:
     """Nothing, or `ModelError` in automatic mode."""
-    if automatic is not None:
+    if automatic:
         raise ModelError(EXPLICIT_NOTE, remedy="Leave automatic mode off for a writer that notes its own time.")
 
 
@@ -189,15 +180,15 @@ class MarkTable:
             return self, NoteOutcome.WRITE_CONFLICT
         return self._put(writer, mark), NoteOutcome.OK
 
-    def shutdown(self, writer: str, *, version: int | None = None) -> tuple[MarkTable, NoteOutcome]:
-        """Mark the writer as no longer alive, keeping time and position: OK or UNKNOWN_WRITER.
+    def shutdown(self, writer: str, *, read: Versioned | EllipsisType | None = ...) -> tuple[MarkTable, NoteOutcome]:
+        """Mark the writer as no longer alive, keeping time and position: OK, UNKNOWN_WRITER or WRITE_CONFLICT.
 
-        With the `version` that the controller read it may also be WRITE_CONFLICT.
+        `read` is the record as the controller read it; by default it reads now.
         """
-        record = self.records.get(writer)
-        if record is None:
+        seen = self.records.get(writer) if read is ... else read
+        if seen is None or writer not in self.records:
             return self, NoteOutcome.UNKNOWN_WRITER
-        return self.update(writer, replace(record.mark, alive=False), record.version if version is None else version)
+        return self.update(writer, replace(seen.mark, alive=False), seen.version)
 
     def remove(self, writer: str, mark: WriterMark) -> tuple[MarkTable, NoteOutcome]:
         """Delete a record if its whole mark still equals `mark`: OK, WRITE_CONFLICT or DATA_NOT_FOUND."""

@@ -1,9 +1,9 @@
 """Positions: the offset of a writer, a reader group or a watermark in each segment, and how two of them compare.
 
 A writer's position says what has been acknowledged to it; a stream cut is a position that covers the whole key
-space; a reader group's position may also contain segments that are finished. An offset is a number of bytes. What
-has no number has no number here either: `None` is "nothing acknowledged yet" in a writer's position, and a finished
-segment is a member of `finished`. (Pravega writes -1 for both, and mistakes one for the other: issue 6510.)
+space; a reader group's position has the finished segments that still count at their end. An offset is a number of
+bytes. What has no number has no number here either: `None` is "nothing acknowledged yet" in a writer's position.
+(Pravega writes -1 for that and for a finished segment, and mistakes one for the other: issue 6510.)
 
 Source: PDP-33, Controller Changes, Client Changes, Metadata ("position greater than or equal") and Watermark
 Computation; upstream classes `WriterPosition`, `StreamCutReferenceRecord`, `PositionImpl`, `RecordHelper` and
@@ -26,28 +26,17 @@ PerSegment = TypeVar("PerSegment")
 
 
 class Position(Mapping[int, int | None]):
-    """Immutable, hashable map from segment id to offset in bytes, and the segments that are `finished`.
+    """Immutable, hashable map from segment id to offset in bytes.
 
-    None: nothing acknowledged yet. Segments are given as ids or as "number@epoch" and kept in ascending order; one that
-    is finished has no offset. Raises `ModelError` for a negative offset, a name that is not a segment, and a finished
-    segment with an offset.
+    None: nothing acknowledged yet. Segments are given as ids or as "number@epoch" and kept in ascending order. Raises
+    `ModelError` for a negative offset, and for a name that is not a segment.
     """
 
-    __slots__ = ("_finished", "_offsets")
+    __slots__ = ("_offsets",)
 
-    def __init__(
-        self,
-        offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None,
-        finished: Iterable[int] | Iterable[str] = (),
-    ) -> None:
+    def __init__(self, offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None) -> None:
         by_segment: dict[int, int | None] = _checked_offsets(offsets)
         self._offsets = {segment: by_segment[segment] for segment in sorted(by_segment)}
-        self._finished = frozenset(as_segment_id(segment) for segment in finished)
-        if both := sorted(self._finished & by_segment.keys()):
-            raise ModelError(
-                f"Segment {segment_name(both[0])} is finished and has an offset.",
-                remedy="List it either among the offsets or among the finished segments.",
-            )
 
     def __getitem__(self, segment: int) -> int | None:
         return self._offsets[segment]
@@ -66,21 +55,16 @@ class Position(Mapping[int, int | None]):
         """The offsets by ascending segment id."""
         return self._offsets
 
-    @property
-    def finished(self) -> frozenset[int]:
-        """The ids of the segments that a reader group has read to their end and not released."""
-        return self._finished
-
     def moved(self, changes: Mapping[int, int | None]) -> Position:
         """The position with other offsets in some segments; None: the segment leaves the position.
 
         Raises `ModelError` for a negative offset. Of many segments only those that change are looked at.
         """
         after = moved(self._offsets, _checked_offsets(changes).items())
-        if self._finished or not after.keys() <= self._offsets.keys():
-            return Position(after, self._finished)
+        if not after.keys() <= self._offsets.keys():
+            return Position(after)
         made = object.__new__(Position)
-        made._offsets, made._finished = after, self._finished
+        made._offsets = after
         return made
 
     def keys(self) -> KeysView[int]:
@@ -97,16 +81,15 @@ class Position(Mapping[int, int | None]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Position):
-            return self._offsets == other._offsets and self._finished == other._finished
-        return isinstance(other, Mapping) and not self._finished and self._offsets == dict(other)
+            return self._offsets == other._offsets
+        return isinstance(other, Mapping) and self._offsets == dict(other)
 
     def __hash__(self) -> int:
-        return hash((tuple(self._offsets.items()), self._finished))
+        return hash(tuple(self._offsets.items()))
 
     def __repr__(self) -> str:
-        texts = {segment: "–" if offset is None else str(offset) for segment, offset in self.items()}
-        texts |= dict.fromkeys(self._finished, "end")
-        return "{" + ", ".join(f"{segment_name(segment)}: {texts[segment]}" for segment in sorted(texts)) + "}"
+        texts = (f"{segment_name(segment)}: {'–' if offset is None else offset}" for segment, offset in self.items())
+        return "{" + ", ".join(texts) + "}"
 
 
 def behind_at_a_key(
@@ -262,11 +245,12 @@ def _checked_offsets(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
         }
         negative = [segment for segment, offset in by_segment.items() if offset is not None and offset < 0]
     except (AttributeError, TypeError):
-        remedy = 'Give a map of offsets, as in {"0@0": 1_000}.'
-        raise ModelError(f"{shown(offsets)} is not a position.", remedy=remedy) from None
+        raise ModelError(
+            f"{shown(offsets)} is not a position.", remedy='Give a map of offsets, as in {"0@0": 1_000}.'
+        ) from None
     if negative:
         raise ModelError(
             f"Offset {by_segment[negative[0]]} of segment {segment_name(negative[0])} is negative.",
-            remedy="Give None for 'nothing acknowledged yet', and list finished segments as finished.",
+            remedy="Give None for 'nothing acknowledged yet'.",
         )
     return by_segment

@@ -66,7 +66,7 @@ def received_of(rows: Iterable[tuple[int, str, int | None, Any]]) -> list[Receiv
     """
     before: dict[str, WriterMark] = {}
     received = []
-    for at_ms, writer, time, offsets in sorted(rows, key=_order):
+    for at_ms, writer, time, offsets in sorted(rows, key=lambda row: (row[0], row[2] is None, row[2] or 0)):
         position, mark, follows = Position(dict(offsets or ())), None, None
         if time is not None:
             mark, stored = WriterMark(time, position), before.get(writer)
@@ -75,11 +75,6 @@ def received_of(rows: Iterable[tuple[int, str, int | None, Any]]) -> list[Receiv
             before[writer] = mark
         received.append(Received(at_ms, writer, time, position, mark, follows))
     return received
-
-
-def _order(row: tuple[int, str, int | None, Any]) -> tuple[int, bool, int]:
-    at_ms, _, time, _ = row
-    return at_ms, time is None, time or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,6 @@ class KeyRange:
         """Whether the two ranges share a key; touching ranges do not."""
         return self.low < other.high and other.low < self.high
 
-    def contains(self, key: Fraction) -> bool:
-        """Whether the key lies in [low, high)."""
-        return self.low <= key < self.high
-
     def __repr__(self) -> str:
         return f"KeyRange({self.text})"
 

@@ -55,7 +55,7 @@ def compare_with_cut(position: Position, cut: Position, segments: Mapping[int, S
     """
     ahead = behind = False
     ends = cut.offsets
-    for segment, offset in (*position.offsets.items(), *((finished, _END) for finished in position.finished)):
+    for segment, offset in position.offsets.items():
         if segment in ends:
             cut_at, reached = ends[segment], offset or 0
             end = _END if cut_at is None else cut_at
@@ -72,7 +72,7 @@ def compare_with_cut(position: Position, cut: Position, segments: Mapping[int, S
     return -1 if behind else 1
 
 
-_END: Final = float("inf")
+_END: Final = 2**63 - 1
 """The end of a segment: beyond every offset."""
 
 

@@ -6,7 +6,7 @@ has next to the options stands in a box of YAML.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from html import escape
 from typing import Any, Final
@@ -166,24 +166,24 @@ class ScenarioPanel:
         scenarios, runs = zip(*self._kept_scenarios, strict=True)
         names = names_of_runs([words_of(scenario, WORDS) for scenario in scenarios])
         self.kept_runs = dict(zip(names, runs, strict=True))
-        if len(runs) > 1:
-            self._view.comparison.value = _html_or_error(lambda: self._compared(scenarios))
-            return self._say(f"Kept as “{names[-1]}”.")
-        return self._say(f"Kept as “{names[-1]}”. Keep another run to compare the two.")
+        kept = f"Kept as “{names[-1]}”."
+        if len(runs) == 1:
+            return self._say(f"{kept} Keep another run to compare the two.")
+        self._view.comparison.value = _html_or_error(lambda: self._compared(scenarios))
+        return self._say(kept)
 
     def check(self) -> ScenarioPanel:
         """Check the invariants of the run; the verdicts disappear when the scenario changes."""
         if (recording := self._run_of_form()) is None:
             return self
         self._say("Checking the run …")
-        verdicts: list[Verdicts] = []
+        self.verdicts = None
 
         def page() -> str:
-            verdicts.append(recording.check())
-            return verdicts[0]._repr_html_()
+            self.verdicts = recording.check()
+            return self.verdicts._repr_html_()
 
         self._view.verdicts.value = _html_or_error(page)
-        self.verdicts = verdicts[0] if verdicts else None
         return self._say("")
 
     def _listen(self) -> None:
@@ -293,13 +293,10 @@ class ScenarioPanel:
                 self._controls[key].show(field)
             return
         before = self._controls.values()
-        self._controls = {key: Control(field, self._commit) for key, field in by_key.items()}
+        self._controls = {key: Control(field, self.change) for key, field in by_key.items()}
         self._view.fields.children = [control.box for control in self._controls.values()]
         for control in before:
             control.close()
-
-    def _commit(self, field: Field, offered: Any) -> None:
-        self.change(field.path, offered)
 
     def _say(self, sentence: str, *, alert: bool = False) -> ScenarioPanel:
         kind = "role='alert' class='wmlab-mistake'" if alert else "role='status'"
@@ -354,7 +351,10 @@ class ScenarioPanel:
             self._chart = None
             view.drawn.outputs = (_output({"text/html": _alert(refused)}),)
             return
-        bundles = list(_bundles(self._chart))
+        from wmlab.core.charts.plotly import draw_heading  # plotly takes half a second to load
+
+        # What a cell that shows a chart has as its outputs.
+        bundles = [{"text/html": draw_heading(self._chart.scene, self._chart.facts)}, self._chart._repr_mimebundle_()]
         if picture != LAG_DISTRIBUTION:
             answer = partial(answer_at, recording, picture, stream, reader)
             bundles.insert(-1, self._click_output(answer, self._chart.scene.across))
@@ -367,8 +367,7 @@ class ScenarioPanel:
         else:
             self._clicked.ask(answer, across)
         live: Any = self._clicked._repr_mimebundle_()
-        bundle: dict[str, Any] = live[0]
-        return bundle
+        return dict(live[0])
 
     def _compared(self, scenarios: tuple[StreamScenario, ...]) -> str:
         # A stream that was renamed between two runs is the only one of each.
@@ -394,14 +393,6 @@ def _display(widget: Any, is_shown: bool) -> None:
     widget.layout.display = None if is_shown else "none"
 
 
-def _bundles(chart: Chart) -> Iterator[dict[str, Any]]:
-    """What a cell that shows a chart has as its outputs."""
-    from wmlab.core.charts.plotly import draw_heading  # plotly takes half a second to load
-
-    yield {"text/html": draw_heading(chart.scene, chart.facts)}
-    yield chart._repr_mimebundle_()
-
-
 def _output(bundle: dict[str, Any]) -> dict[str, Any]:
     return {"output_type": "display_data", "data": bundle, "metadata": {}}
 
@@ -409,11 +400,9 @@ def _output(bundle: dict[str, Any]) -> dict[str, Any]:
 def _mistake(problem: Problem, control: Control | None) -> str:
     """A mistake as a sentence, with its line and its path; at its own field without."""
     own = control is not None and problem.location[: len(control.field.path)] == control.field.path
-    line = "" if problem.line is None else f"Line {problem.line}, "
-    at = "" if own or not problem.location else f"{line}{problem.path}: "
-    if not problem.location and line:
-        at = f"{line.removesuffix(', ')}: "
-    return f"{at}{problem.message.removesuffix('.')}." if at else as_sentence(problem.message)
+    line = "" if problem.line is None else f"Line {problem.line}"
+    at = ", ".join(filter(None, [] if own else [line, problem.path if problem.location else ""]))
+    return f"{at}: {problem.message.removesuffix('.')}." if at else as_sentence(problem.message)
 
 
 def _problems(wrong: WmlabError) -> tuple[Problem, ...]:

@@ -87,8 +87,9 @@ def _read(field: Field, text: str) -> Any:
         except ValueError:
             continue
         if field.kind == "duration" and number:
-            message = f"{shown(text)} has no unit; write {digits} ms or {digits} s"
-            raise Problems("The form", [Problem(field.path, message)])
+            raise Problems(
+                "The form", [Problem(field.path, f"{shown(text)} has no unit; write {digits} ms or {digits} s")]
+            )
         return number
     return _fraction_of_ms(text) if field.kind == "duration" else text
 

@@ -7,6 +7,7 @@ any other part those of `options`.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,14 @@ from pydantic import TypeAdapter
 from wmlab.core.mistakes import Location
 from wmlab.core.rules import RuleSet
 from wmlab.core.scenario_file import dump_fragment
-from wmlab.core.scenario_words import duration_in_words, fault_in_words, field_in_words, spaced, value_in_words
+from wmlab.core.scenario_words import (
+    duration_in_words,
+    fault_in_words,
+    field_in_words,
+    sentence_about,
+    spaced,
+    value_in_words,
+)
 from wmlab.core.values import plain, value_at
 from wmlab.core.words import as_sentence
 from wmlab.streams.scenario.noting import Noting
@@ -137,20 +145,25 @@ def fields_of(scenario: StreamScenario, part: Part) -> tuple[Field, ...]:
         )
         names = [field.name for field in dataclasses.fields(made) if field.name != "kind"]
         sliders = {name: (100, scenario.duration_ms) for name in names if name.endswith("_ms")} | _SLIDERS
-        offered = [Option(name, field_in_words(name).capitalize(), "", sliders.get(name)) for name in names]
+        offered = [Option(name, field_in_words(name).capitalize(), sliders.get(name)) for name in names]
         return (first, *(field for option in offered for field in _fields(scenario, part, option)))
     offered = list(next(options for owner, options in OPTIONS.items() if isinstance(part.value, owner)))
     if isinstance(part.value, RuleSet):
         for name, said in part.value.decided.items():
             by_the_rules = f"{value_in_words(name, said.values[part.value.base], WORDS)}, by the rules"
-            label = field_in_words(name).capitalize()
-            offered.append(Option(name, label, as_sentence(said.meaning), empty=by_the_rules))
+            offered.append(Option(name, field_in_words(name).capitalize(), empty=by_the_rules))
     fields = tuple(field for option in offered for field in _fields(scenario, part, option))
     if part.path[:1] == ("writers",):
         kinds = tuple((kind, kind) for kind in WRITERS)
         kind = getattr(part.value, "kind", "event")
-        about = "A writer of events, or of events in transactions."
-        first = Field(path=(*part.path, "kind"), label="Writes", help=about, kind="choice", value=kind, choices=kinds)
+        first = Field(
+            path=(*part.path, "kind"),
+            label="Writes",
+            help="A writer of events, or of events in transactions.",
+            kind="choice",
+            value=kind,
+            choices=kinds,
+        )
         return (first, *fields)
     return fields
 
@@ -175,8 +188,20 @@ def names_of(scenario: StreamScenario) -> Mapping[str, tuple[str, ...]]:
 
 
 def _first_paragraph(made: type) -> str:
-    """The first paragraph of the docstring of a class, in which its fields are called as the form calls them."""
-    text = " ".join((getdoc(made) or "").partition("\n\n")[0].split())
+    """The first paragraph of the docstring of a class."""
+    return _in_form(made, " ".join((getdoc(made) or "").partition("\n\n")[0].split()))
+
+
+def _help(made: type, name: str) -> str:
+    """What an option does: what the rules say of it, or else the docstring of its class, or that of other writers."""
+    if issubclass(made, RuleSet) and name in made.decided:
+        return as_sentence(made.decided[name].meaning)
+    said = re.sub(rf"^`{name}`(:| is)? ", "", sentence_about(name, (*made.__mro__, EventWriter)))
+    return as_sentence(_in_form(made, said.rstrip(":;")))
+
+
+def _in_form(made: type, text: str) -> str:
+    """A text of a docstring, in which the fields of its class are called as the form calls them."""
     for field in dataclasses.fields(made):
         text = text.replace(f"`{field.name}`", f"“{field_in_words(field.name).capitalize()}”")
     return text.replace("`", "")
@@ -187,9 +212,12 @@ def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Fi
     *inner, name = option.field.split(".")
     path = (*part.path, *inner)
     owner: Any = value_at(scenario, path)
-    annotated = _annotation(owner.__class__, name)
+    made: type = owner.__class__
     value = getattr(owner, name)
-    common: dict[str, Any] = {"path": (*path, name), "label": option.label, "help": option.help, "value": value}
+    annotated = _annotation(made, name)
+    is_fault = part.path[:1] == ("script",)
+    about = "" if is_fault else _help(made, name)  # what a fault does stands at its kind
+    common: dict[str, Any] = {"path": (*path, name), "label": option.label, "help": about, "value": value}
     if annotated.kind == "tagged":
         kinds = tuple((spaced(kind), kind) for kind in NOTINGS)
         first = {
@@ -202,11 +230,11 @@ def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Fi
         tagged = Part((*path, name), value, "")
         for field in dataclasses.fields(value):
             if field.name != "kind":
-                yield from _fields(scenario, tagged, Option(field.name, field_in_words(field.name).capitalize(), ""))
+                yield from _fields(scenario, tagged, Option(field.name, field_in_words(field.name).capitalize()))
         return
     empty = option.empty or WORDS.empty.get(name, "none") if annotated.optional else ""
     choices = annotated.choices
-    if names := names_of(scenario).get(name, ()) if annotated.kind == "text" and part.path[:1] == ("script",) else ():
+    if names := names_of(scenario).get(name, ()) if annotated.kind == "text" and is_fault else ():
         choices = tuple((entry, entry) for entry in dict.fromkeys((*names, *([value] if value else []))))
     if choices and annotated.optional:
         choices = ((empty, None), *choices)

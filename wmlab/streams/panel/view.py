@@ -10,10 +10,11 @@ import anywidget
 import ipywidgets as ui
 
 from wmlab.core.live_view import HIDES_THE_STILL, KeyGuard
+from wmlab.core.mistakes import Location
 from wmlab.streams.panel.fields import Field
 
-Commit = Callable[[Field, Any], None]
-"""What is called with a field and what a user has put into it: a text as it was typed, or a value."""
+Commit = Callable[[Location, Any], object]
+"""What is called with the path of a field and what a user has put into it: a text as it was typed, or a value."""
 
 
 class Control:
@@ -81,7 +82,7 @@ class Control:
 
     def _offer(self, offered: Any) -> None:
         if not self._is_showing:
-            self._commit(self.field, dict(self.field.choices).get(offered, offered))
+            self._commit(self.field.path, dict(self.field.choices).get(offered, offered))
 
 
 def _stops(field: Field) -> list[tuple[str, str]]:

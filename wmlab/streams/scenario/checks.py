@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from wmlab.core.durations import duration_text
 from wmlab.core.errors import ModelError
+from wmlab.core.mistakes import Location
 from wmlab.core.values import Problem, after_the_end, arguments, in_words, unknown
 from wmlab.core.words import exactly
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
@@ -62,33 +63,37 @@ def _writer_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         writer, start = process
         clients = clients_of(writer, name, scenario.script)
         before = [client for moment, client in clients if moment < (action.at_ms, index)]
-        message = _refusal(action, before[-1])
-        if message is None and (action.at_ms, index) < start:
-            message = f"starts at {duration_text(start[0])} (got {duration_text(action.at_ms)})"
-        if message is not None:
-            yield Problem(("script", index, "writer"), message)
+        where = ("script", index, "writer")
+        refused = list(_refusals(where, action, before[-1]))
+        yield from refused or _before_it_starts(where, action, index, start)
         if isinstance(action, script.UpgradeWriter):
             client = action.client(before[-1])
-            for field, message in _automatic_problems(client, scenario.stream_titled(client.stream)):
+            for problem in _automatic_problems(("script", index), client, scenario.stream_titled(client.stream)):
                 # The period of automatic noting is the writer's, and stays without effect if the client has none.
-                if hasattr(action, field):
-                    yield Problem(("script", index, field), message)
+                if hasattr(action, str(problem.location[-1])):
+                    yield problem
 
 
-def _refusal(action: script.Action, writer: WriterPart) -> str | None:
+def _before_it_starts(where: Location, action: script.Action, index: int, start: tuple[int, int]) -> Iterator[Problem]:
+    """An action on somebody who starts later, by time and index in the script."""
+    if (action.at_ms, index) < start:
+        yield Problem(where, f"starts at {duration_text(start[0])} (got {duration_text(action.at_ms)})")
+
+
+def _refusals(where: Location, action: script.Action, writer: WriterPart) -> Iterator[Problem]:
+    """Why a writer cannot carry an action out, at most one reason."""
     transactional = isinstance(writer, TransactionalWriter)
     notes = isinstance(action, script.NoteTime) or (isinstance(action, script.ShutDownWriter) and action.last_note)
     if isinstance(action, _ON_TRANSACTIONS) and not transactional:
-        return f"{writer.name!r} is an event writer; only a TransactionalWriter has transactions"
-    if notes and transactional:
-        return f"{writer.name!r} notes time when it commits; use CommitTransaction"
-    if notes and writer.id is None:
-        return f"{writer.name!r} has no writer_id, so it cannot note time"
-    if isinstance(action, script.DuplicateWriter) and transactional:
-        return f"{writer.name!r} is transactional; only an EventWriter can be duplicated"
-    if isinstance(action, script.DuplicateWriter) and action.writer != writer.name:
-        return f"name the writer, {writer.name!r}, not one of its processes"
-    return None
+        yield Problem(where, f"{writer.name!r} is an event writer; only a TransactionalWriter has transactions")
+    elif notes and transactional:
+        yield Problem(where, f"{writer.name!r} notes time when it commits; use CommitTransaction")
+    elif notes and writer.id is None:
+        yield Problem(where, f"{writer.name!r} has no writer_id, so it cannot note time")
+    elif isinstance(action, script.DuplicateWriter) and transactional:
+        yield Problem(where, f"{writer.name!r} is transactional; only an EventWriter can be duplicated")
+    elif isinstance(action, script.DuplicateWriter) and action.writer != writer.name:
+        yield Problem(where, f"name the writer, {writer.name!r}, not one of its processes")
 
 
 def _reader_problems(scenario: ScenarioFields) -> Iterator[Problem]:
@@ -137,8 +142,10 @@ def _rule_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     rules, groups = scenario.rules, scenario.groups
     has_map = any(enters_on_passing(group, rules.in_effect) for group in groups)
     if rules.base != "design" and rules.in_effect.enters_time == "on_passing" and groups and not has_map:
-        message = "needs read_side='document', and a group with time_windows, or there is no map of times"
-        yield Problem(("rules", "enters_time"), f"{message} (got 'on_passing')")
+        yield Problem(
+            ("rules", "enters_time"),
+            "needs read_side='document', and a group with time_windows, or there is no map of times (got 'on_passing')",
+        )
     placed = [
         ((name, index) if isinstance(parts, tuple) else (name,), part)
         for name, parts in (("stream", scenario.stream), ("streams", scenario.streams), ("readers", scenario.readers))
@@ -148,9 +155,11 @@ def _rule_problems(scenario: ScenarioFields) -> Iterator[Problem]:
         for name, offered in arguments(part):
             needs = [*_NEEDED_BY.get(name, {}).items()]
             if needs and all(getattr(rules, option) is None for option, _ in needs):
-                rules_of_use = "rules=wm.Rules({}={!r})".format(*needs[0])
-                message = f"has no effect by the sound rules; leave it out, or give the scenario {rules_of_use}"
-                yield Problem((*where, name), f"{message} (got {offered!r})")
+                use = "rules=wm.Rules({}={!r})".format(*needs[0])
+                yield Problem(
+                    (*where, name),
+                    f"has no effect by the sound rules; leave it out, or give the scenario {use} (got {offered!r})",
+                )
 
 
 def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:
@@ -161,9 +170,8 @@ def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[st
         if isinstance(action, script.AddReader):
             if readers[name] > 1:
                 yield Problem(("script", index, "reader"), f"another reader is called {name!r} too")
-        elif name in joins and (action.at_ms, index) < joins[name]:
-            message = f"starts at {duration_text(joins[name][0])} (got {duration_text(action.at_ms)})"
-            yield Problem(("script", index, "reader"), message)
+        elif name in joins:
+            yield from _before_it_starts(("script", index, "reader"), action, index, joins[name])
 
 
 def _group_problems(
@@ -175,9 +183,8 @@ def _group_problems(
     yield from unknown(("script", index, "group"), "group", named, names)
     starts_ms = max((part.starts_ms for part in groups if part.name == group), default=0)
     if action.at_ms <= starts_ms:
-        got = duration_text(action.at_ms)
-        message = f"lies before or at the start of the readers, {duration_text(starts_ms)} (got {got})"
-        yield Problem(("script", index, "at_ms"), message)
+        starts, got = duration_text(starts_ms), duration_text(action.at_ms)
+        yield Problem(("script", index, "at_ms"), f"lies before or at the start of the readers, {starts} (got {got})")
 
 
 CONTROLLER_ROLES = ("leader", "committer", "distributor")
@@ -203,8 +210,11 @@ def problems_across(scenario: ScenarioFields) -> Iterator[Problem]:
     names = {stream.name for stream in scenario.streams}
     for index, stream in enumerate(scenario.streams):
         if (name := qualified_name(stream.name)) in names - {stream.name}:
-            message = f"a stream without a scope is in {DEFAULT_SCOPE!r}, and another is called {name!r}"
-            yield Problem(("streams", index, "name"), f"{message} (got {stream.name!r})")
+            yield Problem(
+                ("streams", index, "name"),
+                f"a stream without a scope is in {DEFAULT_SCOPE!r}, and another is called {name!r} "
+                f"(got {stream.name!r})",
+            )
     yield from _name_problems(scenario)
     yield from _writer_problems(scenario)
     yield from _reader_problems(scenario)
@@ -220,8 +230,9 @@ def _stream_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     if scenario.streams and scenario.stream != type(scenario.stream)():
         yield Problem(("streams",), "give either stream or streams, not both")
     names = [stream.name for stream in scenario.all_streams]
-    parts: list[tuple[tuple[str | int, ...], str | None]] = []
-    parts += [(("writers", index, "stream"), writer.stream) for index, writer in enumerate(scenario.writers)]
+    parts: list[tuple[Location, str | None]] = [
+        (("writers", index, "stream"), writer.stream) for index, writer in enumerate(scenario.writers)
+    ]
     for index, group in enumerate(scenario.groups):
         where = ("readers", index, "stream") if isinstance(scenario.readers, tuple) else ("readers", "stream")
         parts += [(where, named) for named in (group.streams or (group.stream,))]
@@ -230,22 +241,23 @@ def _stream_problems(scenario: ScenarioFields) -> Iterator[Problem]:
             yield Problem(location, f"must say which stream; there are: {', '.join(names)}")
         yield from unknown(location, "stream", named, names)
     for index, writer in enumerate(scenario.writers):
-        for field, message in _automatic_problems(writer, scenario.stream_titled(writer.stream)):
-            yield Problem(("writers", index, field), message)
+        yield from _automatic_problems(("writers", index), writer, scenario.stream_titled(writer.stream))
 
 
-def _automatic_problems(writer: WriterPart, stream: Stream) -> Iterator[tuple[str, str]]:
-    """Options of automatic noting that contradict each other or have no effect: field and message."""
+def _automatic_problems(where: Location, writer: WriterPart, stream: Stream) -> Iterator[Problem]:
+    """Options of automatic noting that contradict each other or have no effect."""
     automatic = writer.automatically_note_time or stream.automatically_note_time
     if automatic and writer.noting != EarliestOpen():
-        yield "noting", "a writer that notes time automatically notes its clock; leave noting out"
+        yield Problem((*where, "noting"), "a writer that notes time automatically notes its clock; leave noting out")
     if not isinstance(writer, EventWriter):
         return
     if automatic and writer.note_every_ms != 1_000:
-        message = "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out"
-        yield "note_every_ms", message
+        yield Problem(
+            (*where, "note_every_ms"),
+            "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out",
+        )
     if not automatic and writer.automatic_note_period_ms != 5_000:
-        yield "automatic_note_period_ms", "needs automatically_note_time"
+        yield Problem((*where, "automatic_note_period_ms"), "needs automatically_note_time")
 
 
 def _name_problems(scenario: ScenarioFields) -> Iterator[Problem]:
@@ -350,9 +362,7 @@ class _Histories:
             self.numbers.setdefault(name, set()).update(segment.number for segment in segments)
 
 
-def _segment_problems(
-    location: tuple[str | int, ...], named: str, stream: str, numbers: Collection[int]
-) -> Iterator[Problem]:
+def _segment_problems(location: Location, named: str, stream: str, numbers: Collection[int]) -> Iterator[Problem]:
     """A segment whose number the stream never has. Its epoch is another one after a rolling transaction."""
     try:
         number, _ = split_id(parse_segment(named))
@@ -387,10 +397,8 @@ def _controller_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     joins = {controller_name(scenario.controllers.count + number): when for number, when in enumerate(joining)}
     for index, action in enumerate(scenario.script):
         for field in ("controller", "party"):
-            joined = joins.get(getattr(action, field, ""))
-            if joined is not None and (action.at_ms, index) < joined:
-                message = f"starts at {duration_text(joined[0])} (got {duration_text(action.at_ms)})"
-                yield Problem(("script", index, field), message)
+            joined = joins.get(getattr(action, field, ""), AT_THE_START)
+            yield from _before_it_starts(("script", index, field), action, index, joined)
 
 
 def _transaction_problems(scenario: ScenarioFields) -> Iterator[Problem]:
@@ -398,8 +406,10 @@ def _transaction_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     for index, action in enumerate(scenario.script):
         named, writer = getattr(action, "transaction", None), getattr(action, "writer", "")
         if named is not None and not re.fullmatch(rf"{re.escape(writer)}-[1-9]\d*", named):
-            message = f"the transactions of {writer!r} are called {writer}-1, {writer}-2 and so on"
-            yield Problem(("script", index, "transaction"), f"{message} (got {named!r})")
+            yield Problem(
+                ("script", index, "transaction"),
+                f"the transactions of {writer!r} are called {writer}-1, {writer}-2 and so on (got {named!r})",
+            )
 
 
 def _partition_problems(scenario: ScenarioFields) -> Iterator[Problem]:
@@ -415,8 +425,11 @@ def _partition_problems(scenario: ScenarioFields) -> Iterator[Problem]:
             if side in EVERY and side not in kinds.values():
                 yield Problem(("script", index, field), f"the scenario has no {side}")
         if {a, b} <= _TALKS_TO.keys() and b not in _TALKS_TO[a]:
-            message = f"nothing ever passes between {action.a!r} and {action.b!r}"
-            yield Problem(("script", index, "b"), f"{message}; {action.a!r} talks to: {', '.join(_TALKS_TO[a])}")
+            yield Problem(
+                ("script", index, "b"),
+                f"nothing ever passes between {action.a!r} and {action.b!r}; "
+                f"{action.a!r} talks to: {', '.join(_TALKS_TO[a])}",
+            )
 
 
 _TALKS_TO: Mapping[str, tuple[str, ...]] = {
@@ -438,7 +451,6 @@ class _Fault(NamedTuple):
     unless: tuple[str, ...]
 
 
-_NEVER: Final = (-1, -1)
 _DOWN: Final = _Fault("down", "restart_after_ms", ("down",))
 _FAULTS: Final[Mapping[type[Any], _Fault]] = {
     script.CrashWriter: _DOWN,
@@ -478,7 +490,7 @@ def overlaps(scenario: ScenarioFields) -> Iterator[Problem]:
         if fault is None or party is None:
             continue
         for state in fault.unless:
-            begin_ms, end_ms = until_ms.get((party, state), _NEVER)
+            begin_ms, end_ms = until_ms.get((party, state), AT_THE_START)
             # What ends a state is carried out after the actions of its millisecond.
             if end_ms is None or at_ms <= end_ms:
                 interval = f"from {exactly(begin_ms)} {'on' if end_ms is None else f'to {exactly(end_ms)}'}"

@@ -5,17 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlab.streams.scenario.parts import Clock
+from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.scenario.script import StepClock
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from wmlab.streams.scenario.scenario import StreamScenario
 
 _MILLION = 1_000_000
 

@@ -21,11 +21,12 @@ namespace(__name__)
 class Network:
     """Delay, loss, duplication and reordering of messages; every one of them off by default.
 
-    `delay` is the one-way time of a message to or from a writer (None: the scenario's `latency_ms`), and of a reader's
-    reads. `inside` is the one-way time of messages between controllers, stores and the coordination service. `loss`,
-    `duplication` and `reordering` are the shares of calls that are lost, delivered twice, or held back by
-    `reordering_ms` so that later ones overtake them; messages on a connection are sent again after 200 ms instead of
-    being lost. `keep_messages` records every message in the table `messages`; it is off by default because there are
+    `delay`: the one-way time of a message to or from a writer (None: the scenario's `latency_ms`), and of a reader's
+    reads. `inside`: the one-way time of messages between controllers, stores and the coordination service.
+    `loss`: which share of the calls is lost; messages on a connection are sent again after 200 ms instead.
+    `duplication`: which share is delivered twice. `reordering`: which share is held back by `reordering_ms`, so that
+    later ones overtake it.
+    `keep_messages`: whether every message is recorded in the table `messages`; it is off by default because there are
     two for every batch of events.
     """
 

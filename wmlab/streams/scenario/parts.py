@@ -88,9 +88,10 @@ EventTimeRule = Annotated[Any, BeforeValidator(rule_over("clock"))]
 
 @value
 class Clock:
-    """A party's clock: `skew_ms` ahead of simulated time at the start, or behind it when negative.
+    """A party's clock; `script.StepClock` sets it during a run.
 
-    It gains `drift_ppm` microseconds a second, or loses them when negative. `script.StepClock` sets it during a run.
+    `skew_ms`: how far the clock is ahead of simulated time at the start, or behind it when negative.
+    `drift_ppm`: how many microseconds it gains each second, or loses when negative.
     """
 
     _: KW_ONLY
@@ -200,14 +201,17 @@ class EventWriter(WriterPart):
 class TransactionalWriter(WriterPart):
     """A writer whose events become visible when their transaction is committed (PDP-33, "Event Writer API Changes").
 
-    Every `every_ms` it begins a transaction. It commits one `open_ms` later (None: when the next one begins). With
-    `open_ms` up to `every_ms` transactions do not overlap, and one that is late delays the next; with more they do.
-    Committing notes the time that `noting` chooses; `noting.Never()` commits without one, and so does a writer
-    without a `writer_id`, whose attempt is recorded as an error (Pravega issue 4222). With `automatically_note_time`
-    every commit notes the writer's clock, and committing with a given time is an error.
+    `every_ms`: how often it begins a transaction. `open_ms`: how long one is open before it is committed; None: until
+    the next one begins. With `open_ms` up to `every_ms` transactions do not overlap, and one that is late delays the
+    next; with more they do.
+    `commit_latency_ms`: how long after the request the controller starts the commit.
+    `lease_ms`: how long after its writer has died the controller aborts an open transaction, Pravega's transaction
+    timeout.
+    `noting`: which time a commit notes; `noting.Never()` commits without one, and so does a writer without a
+    `writer_id`, whose attempt is recorded as an error (Pravega issue 4222).
+    `automatically_note_time`: every commit notes the writer's clock, and committing with a given time is an error.
 
-    The controller starts the commit `commit_latency_ms` after the request. If the writer dies, the controller aborts
-    its open transactions after `lease_ms`, Pravega's transaction timeout. The other fields are those of `EventWriter`.
+    The other fields are those of `EventWriter`.
     """
 
     _: KW_ONLY
@@ -268,8 +272,8 @@ class ReaderGroup:
         if self.streams and self.stream is not None:
             yield Problem(("stream",), f"does not go with several streams (got {self.stream!r})")
         if self.starting_time is not None and self.starting_checkpoint is not None:
-            message = f"does not go with starting_time (got {self.starting_checkpoint!r})"
-            yield Problem(("starting_checkpoint",), message)
+            got = self.starting_checkpoint
+            yield Problem(("starting_checkpoint",), f"does not go with starting_time (got {got!r})")
 
     def reads_over_network(self, network: Network) -> bool:
         """Whether reading takes time in this network, and messages: a connection has a delay of its own, or losses."""
@@ -285,10 +289,11 @@ class ReaderGroup:
 class Controllers:
     """The controllers: any of them judges a noted time; the owner of a stream's bucket runs its watermark cycle.
 
-    `count` and `period_ms` are what one chooses first:
+    What one chooses first is `count` and `period_ms`:
 
     `count`: how many there are, called `controller-0`, `controller-1` and so on.
-    `period_ms`: how long after a watermark cycle the next one runs. `period_jitter_ms`: by how much that is longer.
+    `period_ms`: how long after a watermark cycle the next one runs. `period_jitter_ms`: by how much that is
+    longer at most.
     `start_delay_ms`: when a stream's first cycle runs after the stream came to its owner; None: one period.
     `buckets`: into how many buckets streams are hashed.
     `session_timeout_ms`: when one that sends nothing loses its session and its buckets, even if it does not notice.

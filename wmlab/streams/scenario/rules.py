@@ -7,13 +7,16 @@ A sentence that an option touches only in part stands with the issue that is abo
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Literal
+from typing import Final, Literal
 
 from wmlab.core.rules import Option, RuleSet, option
 from wmlab.core.values import Flag, value
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario.parts import Controllers, ReaderGroup, Stream
+
+_ON_ADVANCE: Final = "Every time a Reader advances beyond a streamCut … it updates its entry in the Reader Group state."
+_DISTRIBUTING: Final = "Distributing Streams across Controller instances"
 
 
 @value
@@ -188,7 +191,7 @@ class Rules(RuleSet, users_call_it="wm.Rules"):
         design="on_passing",
         implementation="at_publish",
         sound="at_publish",
-        sentence="Every time a Reader advances beyond a streamCut … it updates its entry in the Reader Group state.",
+        sentence=_ON_ADVANCE,
         source="Client Changes",
     )
     publish_timer: Option[Literal["fixed", "pravega"]] = option(
@@ -199,7 +202,7 @@ class Rules(RuleSet, users_call_it="wm.Rules"):
         design="fixed",
         implementation="pravega",
         sound="fixed",
-        sentence="Every time a Reader advances beyond a streamCut … it updates its entry in the Reader Group state.",
+        sentence=_ON_ADVANCE,
         source="Client Changes",
     )
     distribution: Option[Literal["even", "contest"]] = option(
@@ -211,7 +214,7 @@ class Rules(RuleSet, users_call_it="wm.Rules"):
         implementation="even",
         sound="even",
         sentence="Each Controller instance contests with others to acquire ownership of each bucket individually.",
-        source="Distributing Streams across Controller instances",
+        source=_DISTRIBUTING,
     )
     double_work_entry: Option[Flag] = option(
         "a stream that leaves its bucket and returns within a period runs twice as many cycles from then on (upstream "
@@ -222,7 +225,7 @@ class Rules(RuleSet, users_call_it="wm.Rules"):
         sound=False,
         sentence="Exactly one Controller instance will be responsible for running background workflow for any given "
         "Stream.",
-        source="Distributing Streams across Controller instances",
+        source=_DISTRIBUTING,
     )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.schemas import NEVER_HAPPENED
@@ -29,22 +29,16 @@ from wmlab.streams.sim.transactions import SteppedScale
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.world import Incident, Steps
 from wmlab.streams.sim.writer import Writer, WriterProcess
-from wmlab.streams.tables import NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome
+from wmlab.streams.tables import NO_EFFECT, NOBODY_THERE, TOOK_PLACE
 
 AnyWriter = TypeVar("AnyWriter", bound=WriterProcess)
 _OLDEST = "its oldest transaction"
+_MARKS_SEGMENT: Final = "marks segment"
+_COMMIT_HANDLER: Final = "commit handler"
 
 
 class _NoTargetError(Exception):
     """There is nobody to act on; that is written down already."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PendingAction:
-    """What an action is still to do: the incident of it, whose detail says so, and where that is written down."""
-
-    incident: Incident
-    journals: tuple[Journal, ...] = ()
 
 
 class Actions:
@@ -54,22 +48,23 @@ class Actions:
         self.parties = parties
         self.world = parties.world
         self._record = parties.world.record_incident
-        self._pending_actions: list[PendingAction] = []
+        self._pending: list[tuple[Incident, tuple[Journal, ...]]] = []
 
     def write_pending_actions(self) -> None:
         """Write down, at the end of the run, what waited for a moment that has not come."""
-        for pending in self._pending_actions:
-            detail = f"{pending.incident.detail}, which never came"
-            self._record(replace(pending.incident, detail=detail, outcome=NEVER_HAPPENED), *pending.journals)
+        for pending, journals in self._pending:
+            detail = f"{pending.detail}, which never came"
+            self._record(replace(pending, detail=detail, outcome=NEVER_HAPPENED), *journals)
         for stream in self.parties.all_streams():
-            self.parties.transactions_of(stream).write_lost_replies()
+            self.parties.transactions[stream.title].write_lost_replies()
 
-    def _when_it_comes(self, pending: PendingAction, act: Callable[[], None]) -> Callable[[], None]:
-        """What is to be called at the moment that an action waits for."""
-        self._pending_actions.append(pending)
+    def _when_it_comes(self, to_do: Incident, act: Callable[[], None], *journals: Journal) -> Callable[[], None]:
+        """What is to be called at the moment that an action waits for; the detail of `to_do` says for which."""
+        pending = to_do, journals
+        self._pending.append(pending)
 
         def come() -> None:
-            self._pending_actions.remove(pending)
+            self._pending.remove(pending)
             act()
 
         return come
@@ -83,11 +78,11 @@ class Actions:
         with suppress(_NoTargetError):
             getattr(self, action.kind)(action)
 
-    def _span(self, begin: Incident, end: tuple[str, str], *journals: Journal) -> None:
-        """Write down that something begins, and after its `for_ms`, if any, its end: a kind and a predicate."""
+    def _span(self, begin: Incident, kind: str, detail: str, *journals: Journal) -> None:
+        """Write down that something begins and, after its `for_ms`, if any, its end: an incident of that `kind`."""
         self._record(begin, *journals)
         if begin.for_ms is not None:
-            ended = Incident(end[0], begin.subject, begin.target, f"{begin.target} {end[1]}")
+            ended = replace(begin, kind=kind, detail=detail, for_ms=None)
             self.world.after(begin.for_ms, self._record, ended, *journals)
 
     def _until(self, for_ms: int | None) -> float:
@@ -100,7 +95,7 @@ class Actions:
         parties, state = self.parties, self.parties.coordinator.state
         match role:
             case "committer":
-                return parties.transactions_of(stream).committer()
+                return parties.transactions[stream.title].committer()
             case "leader":
                 session = state.nodes.get(stream.bucket)
             case "distributor":
@@ -127,21 +122,19 @@ class Actions:
         else:
             words = f" {action.point.replace('_', ' ')}"
             stream = self.parties.stream(action.stream).name
-            to_do = f"{controller.name} was to {kind}{words}"
-            pending = PendingAction(Incident(kind, "controller", controller.name, to_do))
-            come = self._when_it_comes(pending, partial(act, controller, words))
+            to_do = Incident(kind, "controller", controller.name, f"{controller.name} was to {kind}{words}")
+            come = self._when_it_comes(to_do, partial(act, controller, words))
             controller.armed.append((action.point, stream, come))
 
     def crash_controller(self, action: script.CrashController) -> None:
         """Crash a controller now, or when its cycle reaches a point."""
-        world = self.world
 
         def crash(controller: Controller, at: str) -> None:
+            name, restart_ms = controller.name, action.restart_after_ms
             controller.stop(crashed=True)
-            detail = f"{controller.name} crashes{at}"
-            self._record(Incident("crash", "controller", controller.name, detail, for_ms=action.restart_after_ms))
-            if action.restart_after_ms is not None:
-                world.after(action.restart_after_ms, restart, controller)
+            self._record(Incident("crash", "controller", name, f"{name} crashes{at}", for_ms=restart_ms))
+            if restart_ms is not None:
+                self.world.after(restart_ms, restart, controller)
 
         def restart(controller: Controller) -> None:
             if not controller.is_running and controller in self.parties.controllers.members:
@@ -154,23 +147,22 @@ class Actions:
         """Freeze a controller for a while, now or when its cycle reaches a point."""
 
         def pause(controller: Controller, at: str) -> None:
+            name = controller.name
             controller.pause_for(action.for_ms)
-            detail = f"{controller.name} pauses{at}"
-            begin = Incident("pause", "controller", controller.name, detail, for_ms=action.for_ms)
-            self._span(begin, ("resume", "goes on"))
+            pause = Incident("pause", "controller", name, f"{name} pauses{at}", for_ms=action.for_ms)
+            self._span(pause, "resume", f"{name} goes on")
 
         self._at_point("pause", action, pause)
 
     def expire_session(self, action: script.ExpireSession) -> None:
         """End a controller's session behind its back; one that has ended already cannot."""
         controller = self._controller("expire", action.controller, action.stream)
-        session, coordinator = controller.session, self.parties.coordinator
+        name, session, coordinator = controller.name, controller.session, self.parties.coordinator
         if session is None or session not in coordinator.state.sessions:
-            detail = f"{controller.name} has no session"
-            self._record(Incident("expire", "controller", controller.name, detail, outcome=NO_EFFECT))
+            self._record(Incident("expire", "controller", name, f"{name} has no session", outcome=NO_EFFECT))
             return
-        detail = f"session of {controller.name} expires"
-        self._record(Incident("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms))
+        expires = f"session of {name} expires"
+        self._record(Incident("expire", "controller", name, expires, for_ms=action.notice_after_ms))
         coordinator.close(session)
         controller.notice_expiry(action.notice_after_ms)
 
@@ -178,10 +170,9 @@ class Actions:
         """Leave a stream's bucket without an owner for a while."""
         stream = self.parties.stream(action.stream)
         title = f"bucket {stream.bucket}"
-        self._record(Incident("unowned", "bucket", title, f"nobody owns {title}", for_ms=action.for_ms), stream.journal)
+        unowned = Incident("unowned", "bucket", title, f"nobody owns {title}", for_ms=action.for_ms)
+        self._span(unowned, "ownable", f"{title} can be owned", stream.journal)
         self.parties.coordinator.hold_back(stream.bucket, action.for_ms)
-        ownable = Incident("ownable", "bucket", title, f"{title} can be owned")
-        self.world.after(action.for_ms, self._record, ownable, stream.journal)
 
     def add_controller(self, _: script.AddController) -> None:
         """One more controller."""
@@ -200,15 +191,11 @@ class Actions:
     def lose_marks_segment(self, action: script.LoseMarksSegment) -> None:
         """The marks segment cannot be found for a while."""
         stream = self.parties.stream(action.stream)
-
-        def set_missing(missing: bool) -> None:
-            stream.log_missing = missing
-            kind, words = ("lose", "missing") if missing else ("find", "back")
-            detail, for_ms = f"the marks segment is {words}", action.for_ms if missing else None
-            self._record(Incident(kind, "marks segment", "marks segment", detail, for_ms=for_ms), stream.journal)
-
-        set_missing(True)
-        self.world.after(action.for_ms, set_missing, False)
+        stream.log_missing = True
+        name = f"the {_MARKS_SEGMENT}"
+        lost = Incident("lose", _MARKS_SEGMENT, _MARKS_SEGMENT, f"{name} is missing", for_ms=action.for_ms)
+        self._span(lost, "find", f"{name} is back", stream.journal)
+        self.world.after(action.for_ms, setattr, stream, "log_missing", False)
 
     def truncate_marks(self, action: script.TruncateMarks) -> None:
         """Only the newest entries of the marks segment stay."""
@@ -216,11 +203,8 @@ class Actions:
         entries = stream.log.entries
         if len(entries) > action.keep:
             stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
-        watermarks_left = counted(len(stream.log.entries), "watermark")
-        self._record(
-            Incident("truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}"),
-            stream.journal,
-        )
+        keeps = f"the {_MARKS_SEGMENT} keeps {counted(len(stream.log.entries), 'watermark')}"
+        self._record(Incident("truncate", _MARKS_SEGMENT, _MARKS_SEGMENT, keeps), stream.journal)
 
     # The network, the stores and the clocks.
 
@@ -230,8 +214,8 @@ class Actions:
         nodes = world.scenario.nodes(action.a), world.scenario.nodes(action.b)
         partition = world.network.separate(*nodes, holds_calls=action.calls == "held")
         separated = tuple(sorted(nodes[0])), tuple(sorted(nodes[1]))
-        detail = f"{sides} are separated"
-        self._record(Incident("partition", "network", sides, detail, for_ms=action.for_ms, sides=separated))
+        begin = Incident("partition", "network", sides, f"{sides} are separated", for_ms=action.for_ms)
+        self._record(replace(begin, sides=separated))
         alone = [member for member in parties.controllers.members if partition.separates(member.name, COORDINATOR)]
 
         def expire_if_alone(controller: Controller, session: Session | None) -> None:
@@ -263,7 +247,7 @@ class Actions:
         self.world.refuse(action.store, action.for_ms)
         store = action.store.replace("_", " ")
         begin = Incident("unavailable", "store", store, f"{store} unavailable", for_ms=action.for_ms)
-        self._span(begin, ("available", "available again"))
+        self._span(begin, "available", f"{store} available again")
 
     def step_clock(self, action: script.StepClock) -> None:
         """The clocks follow the script by themselves; this writes it down."""
@@ -315,8 +299,8 @@ class Actions:
         reader = self._reader("crash", action.reader)
         group = reader.group
         reader.crash()
-        detail = f"{reader.name} crashes"
-        self._record(Incident("crash", "reader", reader.name, detail, for_ms=action.restart_after_ms), *group.journals)
+        crash = Incident("crash", "reader", reader.name, f"{reader.name} crashes", for_ms=action.restart_after_ms)
+        self._record(crash, *group.journals)
 
         def offline() -> Steps[None]:
             if not group.readers[action.reader].is_running:
@@ -327,19 +311,16 @@ class Actions:
             group.add(action.reader, join=True)
             self._record(Incident("restart", "reader", action.reader, f"{action.reader} restarts"), *group.journals)
 
-        def begin(steps: Callable[[], Steps[None]]) -> None:
-            group.do(steps())
-
-        for after_ms, steps in ((action.offline_after_ms, offline), (action.restart_after_ms, restart)):
+        for after_ms, steps in ((action.offline_after_ms, offline()), (action.restart_after_ms, restart())):
             if after_ms is not None:
-                self.world.after(after_ms, begin, steps)
+                self.world.after(after_ms, group.do, steps)
 
     def pause_reader(self, action: script.PauseReader) -> None:
         """A reader does nothing for a while."""
         reader = self._reader("pause", action.reader)
         reader.paused_until = self._until(action.for_ms)
         begin = Incident("pause", "reader", reader.name, f"{reader.name} pauses", for_ms=action.for_ms)
-        self._span(begin, ("resume", "goes on"), *reader.group.journals)
+        self._span(begin, "resume", f"{reader.name} goes on", *reader.group.journals)
 
     def release_segment(self, action: script.ReleaseSegment) -> None:
         """A reader gives a segment back, if it owns it."""
@@ -350,7 +331,7 @@ class Actions:
         if owned:
             group.balance.reserved_until_ms[segment] = self.world.now_ms + action.keep_free_ms
             reader.do(reader.give_back(segment))
-        what, outcome = "releases" if owned else "does not own", TOOK_PLACE if owned else NO_EFFECT
+        what, outcome = ("releases", TOOK_PLACE) if owned else ("does not own", NO_EFFECT)
         detail = f"{reader.name} {what} {action.segment}"
         self._record(Incident("release", "reader", reader.name, detail, outcome=outcome), *group.journals)
 
@@ -371,14 +352,13 @@ class Actions:
         group = self._group(action.group)
         completed = list(group.state.checkpoints)
         name = completed[-1] if action.checkpoint is None and completed else action.checkpoint
-        outcome: IncidentOutcome = TOOK_PLACE
-        if name is None or name not in completed:
-            detail = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
-            outcome = NO_EFFECT
-        else:
+        if name in completed:
             group.do(group.reset(name, ranges=action.ranges))
-            detail = f"back to checkpoint {name}"
-        self._record(Incident("reset", "group", group.part.name, detail, outcome=outcome), *group.journals)
+            reset = Incident("reset", "group", group.part.name, f"back to checkpoint {name}")
+        else:
+            missing = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
+            reset = Incident("reset", "group", group.part.name, missing, outcome=NO_EFFECT)
+        self._record(reset, *group.journals)
 
     # Whole streams.
 
@@ -389,12 +369,14 @@ class Actions:
         the first one is sent then. Source: upstream `ScaleOperationTask`.
         """
         stream = self.parties.stream(action.stream)
-        transactions = self.parties.transactions_of(stream)
-        to_do = f"the scale of {', '.join(action.seal)} was to begin when no commit was in work"
-        waits = Incident("scale", "segments", ", ".join(action.seal), to_do)
+        transactions = self.parties.transactions[stream.title]
+        to_seal = ", ".join(action.seal)
+        waits = Incident(
+            "scale", "segments", to_seal, f"the scale of {to_seal} was to begin when no commit was in work"
+        )
 
         def never(why: str) -> None:
-            self._record(replace(waits, detail=f"{to_do}, but {why}", outcome=NEVER_HAPPENED), stream.journal)
+            self._record(replace(waits, detail=f"{waits.detail}, but {why}", outcome=NEVER_HAPPENED), stream.journal)
 
         def scale() -> None:
             if stream.deleted:
@@ -419,7 +401,7 @@ class Actions:
             change = f"{names} → {', '.join(segment.name for segment in created)}"
             self._record(Incident("scale", "segments", names, change), stream.journal)
 
-        transactions.when_idle(self._when_it_comes(PendingAction(waits, (stream.journal,)), scale))
+        transactions.when_idle(self._when_it_comes(waits, scale, stream.journal))
 
     def truncate_stream(self, action: script.TruncateStream) -> None:
         """Drop what lies before a cut, once no scale in steps is in work; a new reader group starts there."""
@@ -441,9 +423,9 @@ class Actions:
             stream.truncate(cut)
             self._record(Incident("truncate", "stream", stream.name, f"{stream.name} is truncated"), stream.journal)
 
-        to_do = f"{stream.name} was to be truncated when no scale was in work"
-        pending = PendingAction(Incident("truncate", "stream", stream.name, to_do), (stream.journal,))
-        self.parties.transactions_of(stream).after_scale(self._when_it_comes(pending, truncate))
+        name = stream.name
+        waits = Incident("truncate", "stream", name, f"{name} was to be truncated when no scale was in work")
+        self.parties.transactions[stream.title].after_scale(self._when_it_comes(waits, truncate, stream.journal))
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
@@ -454,11 +436,10 @@ class Actions:
             self.world.later(stream.seal, stream.history.active.ids)
             self._record(Incident("seal", "stream", stream.name, f"{stream.name} is sealed"), stream.journal)
 
-        transactions = self.parties.transactions_of(stream)
+        transactions = self.parties.transactions[stream.title]
         transactions.close()
-        to_do = f"{stream.name} was to be sealed when all was committed"
-        pending = PendingAction(Incident("seal", "stream", stream.name, to_do), (stream.journal,))
-        transactions.when_idle(self._when_it_comes(pending, seal), drained=True)
+        waits = Incident("seal", "stream", stream.name, f"{stream.name} was to be sealed when all was committed")
+        transactions.when_idle(self._when_it_comes(waits, seal, stream.journal), drained=True)
 
     def delete_stream(self, action: script.DeleteStream) -> None:
         """Delete a stream; its writers and readers stop, and start again when it is created again."""
@@ -517,10 +498,8 @@ class Actions:
         """Crash a writer, and start it again if the script says so."""
         writer = self.parties.writers[action.writer]
         writer.crash()
-        detail = f"{action.writer} crashes"
-        self._record(
-            Incident("crash", "writer", action.writer, detail, for_ms=action.restart_after_ms), writer.stream.journal
-        )
+        crash = Incident("crash", "writer", action.writer, f"{action.writer} crashes", for_ms=action.restart_after_ms)
+        self._record(crash, writer.stream.journal)
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
@@ -528,7 +507,7 @@ class Actions:
         writer = self._running("silence", action.writer, WriterProcess)
         writer.silent_until = self._until(action.for_ms)
         begin = Incident("silence", "writer", action.writer, f"{action.writer} falls silent", for_ms=action.for_ms)
-        self._span(begin, ("speak", "speaks again"), writer.stream.journal)
+        self._span(begin, "speak", f"{action.writer} speaks again", writer.stream.journal)
 
     def mark_idle(self, action: script.MarkIdle) -> None:
         """A writer says that it is idle, and notes nothing for a while."""
@@ -536,7 +515,7 @@ class Actions:
         writer.silent_until = self._until(action.for_ms)
         writer.leave("mark idle")
         begin = Incident("idle", "writer", action.writer, f"{action.writer} is idle", for_ms=action.for_ms)
-        self._span(begin, ("active", "is active again"), writer.stream.journal)
+        self._span(begin, "active", f"{action.writer} is active again", writer.stream.journal)
 
     def note_time(self, action: script.NoteTime) -> None:
         """The application notes a time."""
@@ -548,25 +527,23 @@ class Actions:
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
         writer = self._running("shut_down", action.writer, WriterProcess)
-        detail = f"{action.writer} shuts down"
-        self._record(
-            Incident("shut_down", "writer", action.writer, detail, for_ms=action.restart_after_ms),
-            writer.stream.journal,
-        )
+        name, journal = action.writer, writer.stream.journal
+        begin = Incident("shut_down", "writer", name, f"{name} shuts down", for_ms=action.restart_after_ms)
+        self._record(begin, journal)
 
-        def leave() -> Steps[None]:
-            yield from writer.close()
-            self._pending_actions.remove(pending)
+        def leave() -> None:
             if action.backlog == "lost":
                 writer.backlog.abandon(self.world.now_ms)
             if action.last_note and isinstance(writer, Writer):
                 writer.note_chosen()
             writer.leave("shut down")
 
-        to_do = f"{action.writer} was to leave when all that it wrote was acknowledged"
-        pending = PendingAction(Incident("shut_down", "writer", action.writer, to_do), (writer.stream.journal,))
-        self._pending_actions.append(pending)
-        writer.do(leave())
+        def close(leave: Callable[[], None]) -> Steps[None]:
+            yield from writer.close()
+            leave()
+
+        waits = Incident("shut_down", "writer", name, f"{name} was to leave when all that it wrote was acknowledged")
+        writer.do(close(self._when_it_comes(waits, leave, journal)))
         self._restart_later(action)
 
     def upgrade_writer(self, action: script.UpgradeWriter) -> None:
@@ -606,41 +583,36 @@ class Actions:
 
     def commit_transaction(self, action: script.CommitTransaction) -> None:
         """Commit a transaction now."""
-        does = f"commits {action.transaction or _OLDEST}"
-        self._transacting("commit", action.writer, does).commit(action.transaction, action.time)
+        writer = self._transacting("commit", action.writer, f"commits {action.transaction or _OLDEST}")
+        writer.commit(action.transaction, action.time)
 
     def abort_transaction(self, action: script.AbortTransaction) -> None:
         """Abort a transaction now."""
-        does = f"aborts {action.transaction or _OLDEST}"
-        self._transacting("abort", action.writer, does).abort(action.transaction, action.backlog)
+        writer = self._transacting("abort", action.writer, f"aborts {action.transaction or _OLDEST}")
+        writer.abort(action.transaction, action.backlog)
 
     def write_in_transaction(self, action: script.WriteInTransaction) -> None:
         """Write in a transaction now."""
-        does = f"writes in {action.transaction or _OLDEST}"
-        self._transacting("write", action.writer, does).write(action.transaction)
+        writer = self._transacting("write", action.writer, f"writes in {action.transaction or _OLDEST}")
+        writer.write(action.transaction)
 
     def slow_transaction(self, action: script.SlowTransaction) -> None:
         """Hold a transaction open for longer."""
-        does = f"holds its transaction for {exactly(action.hold_ms)}"
-        self._transacting("hold", action.writer, does).hold(action.hold_ms)
+        writer = self._transacting("hold", action.writer, f"holds its transaction for {exactly(action.hold_ms)}")
+        writer.hold(action.hold_ms)
 
     def lose_merge_reply(self, action: script.LoseMergeReply) -> None:
         """The next answers to merge requests are lost."""
         stream = self.parties.stream(action.stream)
-        self.parties.transactions_of(stream).lost_replies += [action.noticed_after_ms] * action.count
+        self.parties.transactions[stream.title].lost_replies += [action.noticed_after_ms] * action.count
         replies = "merge reply is" if action.count == 1 else f"{action.count} merge replies are"
         self._record(Incident("lose_merge_reply", "store", "segment store", f"the next {replies} lost"), stream.journal)
 
     def crash_commit_handler(self, action: script.CrashCommitHandler) -> None:
         """The commit handler fails when it reaches a point, and records it then."""
         stream, point = self.parties.stream(action.stream), action.point.replace("_", " ")
-        kind, handler = "crash_commit_handler", "commit handler"
-        to_do = f"the commit handler was to crash {point}"
-        pending = PendingAction(Incident(kind, "commit handler", handler, to_do), (stream.journal,))
-
-        def crash() -> None:
-            self._record(
-                Incident(kind, "commit handler", handler, f"the commit handler crashes {point}"), stream.journal
-            )
-
-        self.parties.transactions_of(stream).armed.append((action, self._when_it_comes(pending, crash)))
+        name = f"the {_COMMIT_HANDLER}"
+        crashes = Incident("crash_commit_handler", _COMMIT_HANDLER, _COMMIT_HANDLER, f"{name} crashes {point}")
+        waits = replace(crashes, detail=f"{name} was to crash {point}")
+        come = self._when_it_comes(waits, partial(self._record, crashes, stream.journal), stream.journal)
+        self.parties.transactions[stream.title].armed.append((action, come))

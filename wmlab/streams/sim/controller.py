@@ -15,7 +15,7 @@ Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -76,7 +76,7 @@ class Controller(Node):
     @property
     def is_working(self) -> bool:
         """Whether the process runs and is not paused."""
-        return self.is_running and not self.is_paused
+        return self.is_running and self._resumed is None
 
     def start(self) -> None:
         """Begin without memory and buckets, and open a session; what was being done before ends."""
@@ -372,7 +372,7 @@ class _Cycle:
                     yield from self._remove(effect)
                 case cycle.Append(watermark=watermark):
                     if not watermark.known:
-                        watermark = cycle.ending_at(watermark, (yield from self._lengths(history)))
+                        watermark = cycle.ending_at(watermark, (yield from self._lengths(history)).offsets)
                     appended = yield from self._append(view, watermark)
                     if not appended:
                         lost = "conflict: another leader appended first"
@@ -389,16 +389,12 @@ class _Cycle:
         self.stream.write_index(self.controller.name)
         return view
 
-    def _lengths(self, history: StreamHistory) -> Steps[Mapping[int, int]]:
+    def _lengths(self, history: StreamHistory) -> Steps[Lengths]:
         """How long the segments of the active epoch are."""
-        ids = history.active.ids
-
-        def measure() -> Lengths:
-            return Lengths({segment: self.stream.store[segment].length for segment in ids})
-
-        asked = Lengths(dict.fromkeys(ids))
-        answer = yield from self.controller.ask_at(SEGMENT_STORE, self.stream, "get lengths", measure, asked)
-        return {segment: length or 0 for segment, length in answer.offsets.items()}
+        ids, asked = history.active.ids, Lengths(dict.fromkeys(history.active.ids))
+        return self.controller.ask_at(
+            SEGMENT_STORE, self.stream, "get lengths", partial(self.stream.lengths, ids), asked
+        )
 
     def _read_marks(self) -> WriterMarks:
         """All marks of the stream, as they are now."""

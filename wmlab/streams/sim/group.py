@@ -203,8 +203,15 @@ class SharedState(Node):
                 self.state = wanted
             outcome = "applied" if applied else "conflict"
             for name in _concerned(seen, wanted):
-                row = {"operation": operation, "outcome": outcome, "revision": seen.revision}
-                self.write(name, "group_updates", reader=reader, **row, **self._map_of_times(name))
+                self.write(
+                    name,
+                    "group_updates",
+                    reader=reader,
+                    operation=operation,
+                    outcome=outcome,
+                    revision=seen.revision,
+                    **self._map_of_times(name),
+                )
             if applied:
                 self.balance.note(seen, wanted)
                 for name in wanted.checkpoints.keys() - seen.checkpoints.keys():
@@ -227,18 +234,11 @@ class SharedState(Node):
 
     def checkpoint(self, name: str) -> Steps[None]:
         """Ask for a checkpoint, once no other is under way; of several that wait one comes first."""
-
-        def begin(state: GroupState) -> bool:
-            if state.pending is not None:
-                return False
-            state.begin_checkpoint(name)
-            return True
-
         while True:
             while self.state.pending is not None:
                 yield self.world.env.timeout(self.part.publish_every_ms)
             self._requested[name] = self.world.now_ms
-            newest = yield from self.update(self.state, self, "checkpoint", begin)
+            newest = yield from self.update(self.state, self, "checkpoint", lambda state: state.begin_checkpoint(name))
             if name in newest.checkpoints or (newest.pending is not None and newest.pending.name == name):
                 return
 
@@ -249,32 +249,20 @@ class SharedState(Node):
             marks_offsets = {
                 s: start_of(self.streams[s].log, reading.window.lower) for s, reading in state.streams.items()
             }
-            state.take_cut(name, marks_offsets if self.by_time else {})
-            return True
+            return state.take_cut(name, marks_offsets if self.by_time else {})
 
         self._requested[name] = self.world.now_ms
         yield from self.update(self.state, self, "stream cut", take)
 
     def remove(self, reader: Node, operation: str, at: dict[StreamSegment, int] | None = None) -> Steps[None]:
         """Take a reader out of the group, with what it says about where it is, or without."""
-
-        def remove(state: GroupState) -> bool:
-            is_member = reader.name in state.readers
-            if is_member:
-                state.remove_reader(reader.name, at)
-            return is_member
-
         self.balance.members_changed = True
-        yield from self.update(self.state, self if at is None else reader, operation, remove)
+        by = self if at is None else reader
+        yield from self.update(self.state, by, operation, lambda state: state.remove_reader(reader.name, at))
 
     def reset(self, name: str, *, ranges: bool) -> Steps[None]:
         """Take the group back to a completed checkpoint."""
-
-        def reset(state: GroupState) -> bool:
-            state.reset(name, ranges=ranges)
-            return True
-
-        yield from self.update(self.state, self, "reset", reset)
+        yield from self.update(self.state, self, "reset", lambda state: state.reset(name, ranges=ranges))
 
     def write_checkpoints(self) -> None:
         """Write down every checkpoint that was asked for, at the end of the run."""
@@ -321,14 +309,17 @@ class SharedState(Node):
                     rows.append((segment, new[segment], False, publisher))
             for segment, offset, finished, publisher in rows:
                 self._version = version
-                row = {
-                    "version": version,
-                    "segment_id": segment,
-                    "offset": offset,
-                    "finished": finished,
-                    "reset": reset,
-                }
-                self.write(name, "positions", reader=publisher, waits=segment in reading.finished, **row)
+                self.write(
+                    name,
+                    "positions",
+                    version=version,
+                    reader=publisher,
+                    segment_id=segment,
+                    offset=offset,
+                    finished=finished,
+                    waits=segment in reading.finished,
+                    reset=reset,
+                )
 
 
 def _reading_at(stream_world: StreamWorld, time: int | None) -> StreamReading:

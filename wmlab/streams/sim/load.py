@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.expression import number_by
@@ -25,13 +26,8 @@ from wmlab.core.words import moment
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.noting import Compute, EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from wmlab.streams.scenario.parts import WriterPart
-    from wmlab.streams.scenario.scenario import StreamScenario
-
+from wmlab.streams.scenario.parts import WriterPart
+from wmlab.streams.scenario.scenario import StreamScenario
 
 _KEYS = 2**64
 _SCAN = 4_096

@@ -49,10 +49,6 @@ class Parties:
         """Every stream that there was: those that were deleted, then those that are there."""
         return [*self.deleted_streams, *(s for s in self.metadata.streams.values() if not s.deleted)]
 
-    def transactions_of(self, stream: StreamWorld) -> Transactions:
-        """The transactions of a stream."""
-        return self.transactions[stream.title]
-
     def _add_stream(self, part: Stream, *, generation: int = 1, first_number: int = 0) -> StreamWorld:
         stream = StreamWorld(self.world, part, generation=generation, first_number=first_number)
         transactions = Transactions(stream, self.controllers)

@@ -158,9 +158,14 @@ class ReaderWindows:
             window = self.last_seen[stream]
             if due or self._written.get(stream) != window:
                 self._written[stream] = window
-                seqs = {"lower_seq": window.lower_seq, "upper_seq": window.upper_seq}
                 self._group.write(
-                    stream, "windows", reader=self._reader, lower=window.lower, upper=window.upper, **seqs
+                    stream,
+                    "windows",
+                    reader=self._reader,
+                    lower=window.lower,
+                    upper=window.upper,
+                    lower_seq=window.lower_seq,
+                    upper_seq=window.upper_seq,
                 )
 
     def _bounds(self, stream: str, reading: StreamReading, *, due: bool) -> TimeWindow:
@@ -233,7 +238,7 @@ class ReaderProcess(Node):
         """Read until stopped or taken out of the group: a poll at every step of the timers."""
         step, begun = self._timers.step_ms, self.world.now_ms
         if join:
-            yield from self._change("join", self._joined)
+            yield from self._change("join", lambda state: state.add_reader(self.name))
         is_member = True
         while is_member:
             yield self.world.env.timeout(step - (self.world.now_ms - begun) % step)
@@ -245,29 +250,12 @@ class ReaderProcess(Node):
                 is_member = yield from self._poll()
         self.is_running = False
 
-    def _joined(self, state: GroupState) -> bool:
-        state.add_reader(self.name)
-        return True
-
-    def _owns(self, state: GroupState, segment: StreamSegment) -> bool:
-        """Whether the segment is this reader's by the shared state."""
-        return state.streams[segment[0]].owners.get(segment[1]) == self.name
-
     def give_back(self, segment: StreamSegment) -> Steps[None]:
         """Release a segment where the reader stands in it, if it is owned."""
-        progress = self._progress.pop(segment, None)
-        if progress is None:
-            return
-
-        def release(state: GroupState) -> bool:
-            owns = self._owns(state, segment)
-            if owns:
-                state.release(self.name, segment, progress.offset)
-            return owns
-
-        self._leaving.add(segment)
-        yield from self._change("release", release)
-        self._leaving.discard(segment)
+        if (progress := self._progress.pop(segment, None)) is not None:
+            self._leaving.add(segment)
+            yield from self._change("release", lambda state: state.release(self.name, segment, progress.offset))
+            self._leaving.discard(segment)
 
     def _poll(self) -> Steps[bool]:
         """Read what is there and do what is due; False when somebody has taken the reader out of the group."""
@@ -439,10 +427,7 @@ class ReaderProcess(Node):
                 segment: StreamSegment = segment,
                 following: Mapping[int, frozenset[int]] = following,
             ) -> bool:
-                owns = self._owns(state, segment)
-                if owns:
-                    state.complete(self.name, segment, following, end=self._stored(segment).length)
-                return owns
+                return state.complete(self.name, segment, following, end=self._stored(segment).length)
 
             yield from self._change("complete", complete)
         return bool(finished)
@@ -459,14 +444,7 @@ class ReaderProcess(Node):
             return
         offsets = self.offsets
         marks = self.windows.marks_offsets(self._seen) if self.group.by_time else None
-
-        def report(state: GroupState) -> bool:
-            is_expected = state.pending is not None and self.name in state.pending.waiting
-            if is_expected:
-                state.report(self.name, offsets, marks)
-            return is_expected
-
-        yield from self._change("report", report)
+        yield from self._change("report", lambda state: state.report(self.name, offsets, marks))
         self._timers.refresh_ms = self.world.now_ms
 
     def _write(self, segment: StreamSegment, start: int, end: int) -> None:
@@ -477,8 +455,16 @@ class ReaderProcess(Node):
         lower = self.windows.last_seen[stream].lower
         for begin, stop, again in ((start, middle, True), (middle, end, False)):
             if begin < stop:
-                span = {"segment_id": number, "from_offset": begin, "to_offset": stop}
-                self.group.write(stream, "reads", reader=self.name, **span, again=again, lower=lower)
+                self.group.write(
+                    stream,
+                    "reads",
+                    reader=self.name,
+                    segment_id=number,
+                    from_offset=begin,
+                    to_offset=stop,
+                    again=again,
+                    lower=lower,
+                )
         self.group.read_up_to[segment] = max(known, end)
 
 

@@ -79,7 +79,7 @@ def run_to_end(parties: Parties, progress: Callable[[int], None] = lambda _: Non
     actions.write_pending_actions()
     for stream in parties.all_streams():
         stream.write_segments()
-        parties.transactions_of(stream).write()
+        parties.transactions[stream.title].write()
     for begun in parties.begun_groups:
         begun.write_checkpoints()
 

@@ -25,7 +25,7 @@ from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, Versioned, WriterMark
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.wire import Note
+from wmlab.streams.model.wire import Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, Stream
 from wmlab.streams.scenario.rules import configuration, created_history
 from wmlab.streams.sim.coordinator import BucketOwner
@@ -125,6 +125,10 @@ class StreamWorld:
         for segment_id in segments:
             if self.store[segment_id].sealed_ms is None:
                 self.store[segment_id].sealed_ms = self.world.now_ms
+
+    def lengths(self, segments: Iterable[int]) -> Lengths:
+        """How long segments are."""
+        return Lengths({segment_id: self.store[segment_id].length for segment_id in segments})
 
     def truncate(self, cut: Mapping[int, int]) -> None:
         """Drop what lies before a cut, at event boundaries; the marks stay, and `head` is the cut."""
@@ -325,9 +329,7 @@ class MetadataStore:
         marks = self.marks(stream)
         if marks is None:
             return NO_SUCH_STREAM
-        if read is None:
-            return NoteOutcome.UNKNOWN_WRITER.value
-        marks.table, outcome = marks.table.shutdown(writer, version=read.version)
+        marks.table, outcome = marks.table.shutdown(writer, read=read)
         return outcome.value
 
     def remove(self, stream: str, writer: str, mark: WriterMark) -> NoteOutcome:

@@ -21,13 +21,14 @@ until the store has sealed it; it does not wait in between).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.core.schemas import NEVER_HAPPENED
@@ -46,9 +47,6 @@ from wmlab.streams.sim.controller import Controller, Controllers
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.world import UNAVAILABLE, Incident, Steps, UnavailableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class TxnClient(Protocol):
@@ -148,36 +146,6 @@ class SteppedScale:
 
     segments: tuple[int, ...]
     every_ms: int
-
-
-def seal_in_steps(
-    controller: Controller,
-    stream: StreamWorld,
-    scale: SteppedScale,
-    ask: Callable[..., Steps[Any]],
-    complete: Callable[[], None],
-) -> Steps[None]:
-    """What a controller does for a scale, from its beginning or after a failure; at the end `complete` is done.
-
-    `ask` asks a store: which one, the name of the request, what it does, and its content. Raises `UnavailableError`.
-    """
-
-    def seal(segment: int) -> str:
-        was_open = stream.store[segment].sealed_ms is None
-        stream.seal([segment])
-        return _SEALED if was_open else _WAS_SEALED
-
-    def finish() -> None:
-        stream.read_history()
-        complete()
-
-    yield from ask(METADATA_STORE, "read epochs", stream.read_history)
-    for segment in scale.segments:
-        answer = yield from ask(SEGMENT_STORE, "seal segment", partial(seal, segment), segment_name(segment))
-        if answer == _SEALED and segment != scale.segments[-1]:
-            yield from controller.failpoint("between_seals", stream.name)
-            yield from controller.sleep(scale.every_ms)
-    yield from ask(METADATA_STORE, "complete scale", finish)
 
 
 class Transactions:
@@ -361,7 +329,7 @@ class Transactions:
             try:
                 if self._scale is not None and not self.stream.deleted:
                     retry_ms = 0
-                    yield from self._finish_scale(controller, self._scale)
+                    yield from self.seal_in_steps(controller, self._scale)
                     continue
                 batch = yield from controller.ask_at(METADATA_STORE, self.stream, "next batch", self._take)
                 if batch is None:
@@ -436,13 +404,28 @@ class Transactions:
             news = Message(self.stream.title, controller.name, txn.client.name, "committed", txn)
             self.stream.world.network.carry(news, txn.client.on_done, txn)
 
-    def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Steps[None]:
-        def complete() -> None:
+    def seal_in_steps(self, controller: Controller, scale: SteppedScale) -> Steps[None]:
+        """What a controller does for a scale, from its beginning or after a failure."""
+        stream = self.stream
+        ask: _Ask = partial(self._ask, controller, scale)
+
+        def seal(segment: int) -> str:
+            was_open = stream.store[segment].sealed_ms is None
+            stream.seal([segment])
+            return _SEALED if was_open else _WAS_SEALED
+
+        def finish() -> None:
+            stream.read_history()
             self._scale = None
             self._make_changes()
 
-        ask: _Ask = partial(self._ask, controller, scale)
-        yield from seal_in_steps(controller, self.stream, scale, ask, complete)
+        yield from ask(METADATA_STORE, "read epochs", stream.read_history)
+        for segment in scale.segments:
+            answer = yield from ask(SEGMENT_STORE, "seal segment", partial(seal, segment), segment_name(segment))
+            if answer == _SEALED and segment != scale.segments[-1]:
+                yield from controller.failpoint("between_seals", stream.name)
+                yield from controller.sleep(scale.every_ms)
+        yield from ask(METADATA_STORE, "complete scale", finish)
 
     def _failpoint(self, controller: Controller, point: str) -> Steps[None]:
         """A step at which the script may stop this handler, or its controller."""
@@ -483,7 +466,7 @@ class Transactions:
         while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
             yield from controller.sleep(answer.lost_ms)
         if None in answer.offsets.values():
-            measured = partial(self._lengths, unknown)
+            measured = partial(self.stream.lengths, unknown)
             answer = yield from ask(SEGMENT_STORE, "get lengths", measured, Lengths(unknown))
         again = batch.attempts > 1 and history.active.number > batch.into
         txn.position = Position({} if again and self.stream.world.rules.empty_mark_after_roll else answer.offsets)
@@ -494,11 +477,8 @@ class Transactions:
         merged = all(parts)
         lost_ms = self.lost_replies.pop(0) if merged and self.lost_replies else 0
         known = merged and self.stream.part.acks_carry_offset
-        ends = self._lengths(pairs.values()).offsets if known else dict.fromkeys(pairs.values())
+        ends = self.stream.lengths(pairs.values()).offsets if known else dict.fromkeys(pairs.values())
         return Lengths(ends, txn.name, not merged, lost_ms)
-
-    def _lengths(self, segments: Iterable[int]) -> Lengths:
-        return Lengths({segment: self.stream.store[segment].length for segment in segments})
 
     def _finish_rolling(self, ask: _Ask, rolled: StreamHistory) -> Steps[None]:
         """Seal the copy that was merged into, open a copy of the active epoch, and seal what was active.

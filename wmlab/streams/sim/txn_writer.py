@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import EXPLICIT_NOTE
@@ -28,9 +29,6 @@ from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.transactions import Transactions, Txn
 from wmlab.streams.sim.world import Reply, Signal, Steps
 from wmlab.streams.sim.writer import NO_EVENTS, WriterProcess
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +63,7 @@ class TxnWriter(WriterProcess):
         index: int,
         load: Load,
     ) -> None:
-        super().__init__(stream, controllers, part, index, (load,), part.name)
+        super().__init__(stream, controllers, part, index, (load,))
         self._all_transactions = transactions
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []

@@ -171,11 +171,6 @@ class Node:
             if process.is_alive and process is not self.world.env.active_process:
                 process.interrupt()
 
-    @property
-    def is_paused(self) -> bool:
-        """Whether the node is paused."""
-        return self._resumed is not None
-
     def pause(self) -> None:
         """Go on with nothing until `resume`."""
         self._resumed = self.world.env.event()

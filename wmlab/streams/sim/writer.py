@@ -18,16 +18,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import (
-    AutomaticNotes,
     NoteOutcome,
     acknowledge,
     add_segments,
+    automatic_notes_ms,
     refuse_explicit_note,
     remove_segment,
 )
@@ -41,9 +42,6 @@ from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
 from wmlab.streams.sim.network import Message, Way
 from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.world import UNAVAILABLE, Answer, Node, Reply, Result, Signal, Steps
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NO_EVENTS: Final = np.empty(0, np.int64)
 _SEALED: Final = "sealed"
@@ -147,7 +145,7 @@ class Client(Node):
 
 
 class WriterProcess(Client):
-    """One process of a writer: its load, and what it sends.
+    """One process of a writer, by its number from 1: its load, and what it sends.
 
     It `has_begun` once it was started for the first time. It notes no time until `silent_until`, in ms of the simulated
     clock.
@@ -162,9 +160,9 @@ class WriterProcess(Client):
         part: WriterPart,
         index: int,
         load: Iterable[Load],
-        name: str,
+        number: int = 1,
     ) -> None:
-        super().__init__(stream, controllers, name)
+        super().__init__(stream, controllers, process_name(part.name, number))
         self.part = part
         self.index = index
         self.has_begun = False
@@ -261,21 +259,8 @@ class Writer(WriterProcess):
 
     part: EventWriter
 
-    def __init__(
-        self,
-        stream: StreamWorld,
-        controllers: Controllers,
-        part: EventWriter,
-        index: int,
-        load: Iterable[Load],
-        number: int = 1,
-    ) -> None:
-        super().__init__(stream, controllers, part, index, load, process_name(part.name, number))
-
     def _reset(self) -> None:
         super()._reset()
-        period_ms = self.part.automatic_note_period_ms
-        self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
         self.position = Position({})
         self.routes = Routes(())
         self._numbers: Counter[int] = Counter()
@@ -288,8 +273,9 @@ class Writer(WriterProcess):
         self.position = add_segments(self.position, (segment.id for segment in active))
         self.routes = Routes.of(active)
         now_ms, every_ms = self.world.now_ms, self.part.note_every_ms
-        if self._automatic is not None:
-            self.do(self._noting(self._automatic.times_ms(now_ms, self.world.end_ms)))
+        if self.notes_automatically:
+            period_ms = self.part.automatic_note_period_ms
+            self.do(self._noting(automatic_notes_ms(now_ms, self.world.end_ms, period_ms=period_ms)))
         elif every_ms is not None:
             self.do(self._noting(count(now_ms + every_ms, every_ms)))
 
@@ -340,8 +326,7 @@ class Writer(WriterProcess):
         if isinstance(length, str):
             self._on_sealed(segment_id, events)
         else:
-            if segment_id in self.position:
-                self.position = acknowledge(self.position, segment_id, length)
+            self.position = acknowledge(self.position, segment_id, length)
             self.backlog.acknowledge(events)
         if resent_from is not None:
             self._seals[resent_from].outstanding -= 1
@@ -421,7 +406,7 @@ class Writer(WriterProcess):
     def note_chosen(self) -> None:
         """Note the time that the policy chooses, if it chooses one; in automatic mode the clock."""
         now_ms = self.world.now_ms
-        if self._automatic is not None:
+        if self.notes_automatically:
             self._note(self.clock.read(now_ms))
         elif (time := time_to_note(self.part.noting, self.backlog, now_ms)) is not None:
             self._note(time)
@@ -429,7 +414,7 @@ class Writer(WriterProcess):
     def note_explicitly(self, time: int, position: Mapping[str, int | None] | None) -> None:
         """Note a given time, with the writer's position or a given one; in automatic mode that is an error."""
         try:
-            refuse_explicit_note(self._automatic)
+            refuse_explicit_note(automatic=self.notes_automatically)
         except ModelError as error:
             self.refuse("note time", error.problem)
             return
