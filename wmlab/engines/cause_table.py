@@ -102,10 +102,10 @@ _ALIGNMENT: Final = (
     ),
 )
 _LONGER: Final = Advice(
-    "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed more",), ("one far ahead",)
+    "withWatermark", "a delay of more than {needed} instead of {delay}", ("needed more",), ("one far ahead",)
 )
 _SHORTER: Final = Advice(
-    "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed less",), ("several sources",)
+    "withWatermark", "a delay of more than {needed} instead of {delay}", ("needed less",), ("several sources",)
 )
 
 _ROWS: Final = (

@@ -430,6 +430,7 @@ def test_the_first_watermark_waits_for_expected_writers() -> None:
 def test_what_is_planned_for_after_the_end_has_the_end_beside_it() -> None:
     slow = crash(controllers=Controllers(period_ms=10_000), script=[])
     assert at(slow, 50_000).facts["then at least"] == 47_367
+    assert "47.367 s" in repr(at(slow, 50_000).facts)
     assert "run ends" not in at(slow, 50_000).facts
     assert (at(slow, 60_000).facts["next cycle"], at(slow, 60_000).facts["run ends"]) == (61_005, 60_000)
     short = crash(duration_ms=500, script=[])
