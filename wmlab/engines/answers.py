@@ -32,20 +32,16 @@ DIRECTORY: Final = DATA / "engine_logs"
 """The runs of real engines that come with wmlab; its README says what is wrong in each."""
 
 
-_HEADLINES: Final = {
-    "no fault": "No fault: the watermark of {operator} is {watermark}.",
-    "held": "Held: the watermark of {operator} is {watermark}.",
-    "rows lost": "Rows are lost: the watermark of {operator} is {watermark}.",
-    "cannot tell": "The reports do not tell: the watermark of {operator} is {watermark}.",
+_LEADS: Final = {
+    "no fault": "No fault",
+    "held": "Held",
+    "rows lost": "Rows are lost",
+    "cannot tell": "The reports do not tell",
 }
-_WITHOUT: Final = {
-    "no fault": "No fault: {operator} has no watermark.",
-    "held": "Held: {operator} has had no watermark.",
-    "rows lost": "Rows are lost, and {operator} has no watermark.",
-    "cannot tell": "The reports do not tell: {operator} has had no watermark.",
-}
+_WITH: Final = "the watermark of {operator} is {watermark}."
+_STANDING: Final = "the watermark of {operator} stands at {watermark} since {stands_since}."
+_WITHOUT: Final = "{operator} has had no watermark."
 _NOT_RUNNING: Final = "Not running: {job}."
-_STANDING: Final = "Held: the watermark of {operator} stands at {watermark} since {stands_since}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -324,9 +320,7 @@ def _explain(job: Job) -> JobExplanation:
     verdict, because = verdict_of(table)
     certainty, causes = candidates(table, verdict, because, has_plan=job.has_plan)
     stands = any(holds(table, name) for name in _STAND)
-    template = (_HEADLINES if job.watermark_ms is not None else _WITHOUT).get(verdict, _NOT_RUNNING)
-    if verdict == "held" and stands and job.watermark_ms is not None:
-        template = _STANDING
+    where = _WITHOUT if job.watermark_ms is None else _STANDING if verdict == "held" and stands else _WITH
     values = {
         "verdict": verdict,
         "because": because,
@@ -345,7 +339,7 @@ def _explain(job: Job) -> JobExplanation:
     }
     return JobExplanation(
         facts=Facts(LABELS, values, clock_ms=job.at_ms),
-        templates=(template,),
+        templates=(f"{_LEADS[verdict]}: {where}" if verdict in _LEADS else _NOT_RUNNING,),
         engine=job.engine,
         job=job.name,
         operator=job.operator,

@@ -66,21 +66,19 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "holder at work": ("what holds it reads nothing, and is at work or pressed", "busy-, backPressuredTimeMsPerSecond"),
     "paused": ("alignment pauses {waiting} in {share} of its time, it waits for {holder}", "pausedTimeMsPerSecond"),
     # What holds it: a source, a subtask of it, or a split of that.
-    "source silent": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
-    "subtask silent": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
-    "source quiet": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
-    "subtask quiet": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    **dict.fromkeys(
+        ("source silent", "subtask silent", "source quiet", "subtask quiet"),
+        ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    ),
     "no split left": (
         "{holder} has had no split since {since}: each has ended, or another subtask reads it",
         "split currentWatermark, currentOutputWatermark",
     ),
     "split silent": ("the watermark of {holder} stands, that of {other} is ahead", "split currentWatermark"),
-    "source behind": ("{holder} is {behind} behind {other}, a change of {change} in the log", "currentOutputWatermark"),
-    "subtask behind": (
-        "{holder} is {behind} behind {other}, a change of {change} in the log",
-        "currentOutputWatermark",
+    **dict.fromkeys(
+        ("source behind", "subtask behind", "split behind"),
+        ("{holder} is {behind} behind {other}, a change of {change} in the log", "currentOutputWatermark; split"),
     ),
-    "split behind": ("{holder} is {behind} behind {other}, a change of {change} in the log", "split currentWatermark"),
     "gap changes": ("that distance changes in the log, which a delay does not", "currentOutputWatermark"),
     "all silent": ("no source has read a row since {since}", "numRecordsOut; numInputRows"),
     "pending": ("{rows} rows wait in the source", "pendingRecords; maxOffsetsBehindLatest"),
@@ -108,8 +106,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "the times of {holder} are {behind} off the clock in every poll, whole quarters of an hour",
         "currentOutputWatermark",
     ),
-    "unit": ("the times of {holder} are those of a clock in {in_unit}", "currentOutputWatermark; eventTime.max"),
-    "unit and speed": ("the times of {holder} are the clock's in {in_unit}, and go as fast", "currentOutputWatermark"),
+    **dict.fromkeys(
+        ("unit", "unit and speed"),
+        ("the times of {holder} are those of a clock in {in_unit}", "currentOutputWatermark; eventTime.max"),
+    ),
     "near 1970": ("the times of {holder} are {behind} after 1970", "currentOutputWatermark; eventTime.max"),
     "jumped": ("{holder} has jumped {behind} ahead; {rows} rows dropped since", "currentOutputWatermark; eventTime"),
     "jumped, then lost": ("no row was dropped before {since}, when {holder} jumped {behind} ahead", "all of both"),
@@ -153,11 +153,30 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Each fact in words, a template over the values that it holds with, and the metrics that it is computed from."""
 
+_OF_FACTS: Final = {
+    "exception": Kind.NAME,
+    "other": Kind.NAME,
+    "waiting": Kind.NAME,
+    "since": Kind.MOMENT,
+    "got": Kind.MOMENT,
+    "sent": Kind.MOMENT,
+    "due": Kind.MOMENT,
+    "behind": Kind.LENGTH,
+    "change": Kind.LENGTH,
+    "delay": Kind.BOUND,
+    "needed": Kind.BOUND,
+    "length": Kind.LENGTH,
+    "rows": Kind.COUNT,
+    "rows_before": Kind.COUNT,
+    "rows_out": Kind.COUNT,
+    "share": Kind.SHARE,
+    "in_unit": Kind.WORD,
+}
+"""What else a sentence of a fact has; no answer lists it, so it needs no meaning."""
 LABELS: Final = vocabulary(
     ("job", Kind.NAME, "the job or query"),
     ("operator", Kind.NAME, "the operator whose watermark is asked for"),
     ("state", Kind.WORD, "the state of the job"),
-    ("exception", Kind.NAME, "the innermost reason why it has failed"),
     ("verdict", Kind.WORD, "what the facts come to"),
     ("because", Kind.WORD, "the facts that the verdict rests on"),
     ("cause", Kind.WORD, "the cause, or the first of the candidates"),
@@ -170,23 +189,8 @@ LABELS: Final = vocabulary(
     ("came_out", Kind.COUNT, "rows that came out since then"),
     ("dropped", Kind.COUNT, "rows dropped as late since then"),
     ("holder", Kind.NAME, "what holds it: a source, subtask, partition or operator"),
-    ("other", Kind.NAME, "one that is ahead of it"),
-    ("waiting", Kind.NAME, "what alignment pauses"),
-    ("since", Kind.MOMENT, "since when that is so"),
-    ("got", Kind.MOMENT, "the watermark that the operator has got"),
-    ("sent", Kind.MOMENT, "the watermark that it sends"),
-    ("due", Kind.MOMENT, "the watermark that the newest row makes"),
-    ("behind", Kind.LENGTH, "how far it is behind, or ahead"),
-    ("change", Kind.LENGTH, "by how much that has grown in the log"),
-    ("delay", Kind.BOUND, "the delay of the watermark"),
-    ("needed", Kind.BOUND, "how far a row was behind those before it at most"),
-    ("length", Kind.LENGTH, "how long it takes"),
-    ("rows", Kind.COUNT, "how many rows"),
-    ("rows_before", Kind.COUNT, "how many there were before"),
-    ("rows_out", Kind.COUNT, "how many it has sent"),
-    ("share", Kind.SHARE, "in what part of its time"),
-    ("in_unit", Kind.WORD, "the unit of time"),
     ("not known", Kind.WORD, "the facts of which a metric was not reported"),
+    *((name, kind, "") for name, kind in _OF_FACTS.items()),
     *((name, Kind.FLAG, words) for name, (words, _) in WORDS.items()),
 )
 """The vocabulary of `wm.engine`: the values of an answer, and each fact as a flag."""

@@ -201,7 +201,11 @@ LABELS: Final = vocabulary(
     ("has written", Kind.NAME, "writers with an event or a note, while no time has been accepted, by name"),
     # The cycles.
     ("next cycle", Kind.MOMENT, "when the next cycle is due, while a writer is on record and the stream is there"),
-    ("then at least", Kind.NEEDED_TIME, "smallest last accepted time, where the cause is the period and a cycle can run"),
+    (
+        "then at least",
+        Kind.NEEDED_TIME,
+        "smallest last accepted time, where the cause is the period and a cycle can run",
+    ),
     ("reason", Kind.WORD, "why the last cycle made no watermark, as its row says, where it failed"),
     (
         "bucket owner",
