@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_choice
-from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted
+from wmlab.paper.answer import PaperAnswer
 from wmlab.streams.answers.stream_cut import cut_head, cut_words
 from wmlab.streams.charts.stream_cut import draw_cut, step_name
 from wmlab.streams.model.cut import CutAlgorithm, CutRules, CutStep, stream_cut
@@ -42,36 +41,14 @@ class CutRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PaperCut(TableAnswer[CutRow]):
+class PaperCut(PaperAnswer[CutRow]):
     """The steps to a stream cut: `rows` in the notation of the document, `cut` as a position, `chart` as a picture."""
 
-    rows: tuple[CutRow, ...]
     cut: Position
-    chart: Chart
 
-    entries: ClassVar[str] = "rows"
     heads: ClassVar[tuple[str, ...]] = ("step", "segments", "missing")
     left: ClassVar[tuple[int, ...]] = (0, 1, 2)
     schema: ClassVar[pa.Schema] = pa.schema([(name, pa.string()) for name in ("step", "position", "missing")])
-
-    @property
-    def sentence(self) -> str:
-        """The cut."""
-        return self.chart.sentence
-
-    def to_dict(self) -> dict[str, Any]:
-        """The sentence and the steps as dicts, lists and scalars."""
-        return {"sentence": self.sentence, "steps": self.to_pandas().to_dict("records")}
-
-    def __repr__(self) -> str:
-        return "\n".join([self.sentence, *text_table([self.heads, *map(tuple, self._rows())])])
-
-    def _repr_html_(self) -> str:
-        return self.chart.html + TableAnswer._repr_html_(self)
-
-    def _caption(self) -> str:
-        """Nothing: the sentence stands in the picture."""
-        return ""
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
         return ((row.step, row.position, row.missing) for row in self.rows)

@@ -123,8 +123,6 @@ class Idleness(FactAnswer):
 
     def timeout_ms(self, late_share: float) -> int:
         """The smallest timeout that makes at most that share of the records late."""
-        if not 0 <= late_share <= 1:
-            raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         most = within(float(late_share), self.rows)
         count = len(self.late_below_ms)
         return int(self.late_below_ms[count - 1 - most]) if count > most else 0

@@ -84,8 +84,6 @@ class LatenessCurve(FactAnswer):
 
     def bound_ms(self, late_share: float) -> int:
         """The smallest B at which at most that share of the records is late."""
-        if not 0 <= late_share <= 1:
-            raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         steps = np.append(0, self.lateness)
         most = within(float(late_share), self.rows)
         return int(steps[np.searchsorted(-np.append(self.above, 0), -most, side="left")])
