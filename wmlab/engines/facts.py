@@ -38,10 +38,12 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "stands": ("the watermark stands", "currentInputWatermark"),
     "may stand": ("the watermark has not moved for a little longer than a metric is old", "currentInputWatermark"),
     "none yet": ("there has been no watermark yet", "currentInputWatermark; eventTime.watermark"),
-    "moves": ("it moves, {behind} behind the clock", "currentInputWatermark"),
+    "moves": ("it moves, {behind} behind", "currentInputWatermark; eventTime"),
     "near": ("it is as near to the clock as usual", "currentInputWatermark"),
-    "far": ("it is {behind} behind, {change} of it since the log began", "currentInputWatermark; eventTime"),
-    "grows": ("it is {behind} behind the clock, and {change} of that have come in the log", "currentInputWatermark"),
+    **dict.fromkeys(
+        ("far", "grows"),
+        ("it is {behind} behind, {change} of it since the log began", "currentInputWatermark; eventTime"),
+    ),
     "queue grows": (
         "it is {behind} behind what the sources send, and {change} of that have come in the log",
         "currentInputWatermark, currentOutputWatermark",

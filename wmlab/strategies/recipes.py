@@ -343,6 +343,9 @@ def _cannot(why: str) -> Setting:
     return Setting("", why)
 
 
+_CONSTANT: Final = _cannot("its bound is a constant")
+
+
 def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Setting]:
     """The lines of a strategy that is not a constant bound."""
     if isinstance(strategy, PerWriterMinimum):
@@ -354,10 +357,10 @@ def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Sett
     name = type(strategy).__name__
     generator = f"with your own WatermarkGenerator, whose onEvent and onPeriodicEmit do what {name}.step does"
     return {
-        "Flink SQL": _cannot("its watermark is an expression of one row"),
+        "Flink SQL": _CONSTANT,
         "Flink": Setting("WatermarkStrategy.forGenerator(...)", generator),
-        "Spark": _cannot("its delay is a constant"),
-        "Kafka Streams": _cannot("the grace of a window is a constant"),
+        "Spark": _CONSTANT,
+        "Kafka Streams": _CONSTANT,
         "Beam": Setting(
             "withTimestampPolicyFactory(...)",
             f"with your own TimestampPolicy, whose getWatermark does what {name}.step does",
