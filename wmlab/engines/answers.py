@@ -100,7 +100,7 @@ class JobExplanation(FactAnswer):
     def lines(self) -> tuple[str, ...]:
         """The headline, the facts that the verdict rests on, the causes, and the other sinks of the plan."""
         said = {each.what for each in self.candidates}
-        because = [f"Because: {each}." for each in self.because if each.what not in said]
+        because = dict.fromkeys(f"Because: {each}." for each in self.because if each.what not in said)
         causes = [_told(each, self.certainty) for each in self.candidates]
         ends = [f"Another end: {each.sentence}" for each in self.others]
         return tuple(zone_once_in(filter(None, (self.headline, *because, *causes, *ends, self.note))))

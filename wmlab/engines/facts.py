@@ -125,7 +125,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "batch is due": ("the newest row moves it to {due}, and no batch without rows comes", "eventTime, status"),
     "next batch due": ("the newest row moves it to {due} in the next batch, each has had rows", "eventTime"),
     "times of one": ("a progress has the event times of one of several sources", "sources"),
-    "batch may be due": ("the newest row moves it to {due} in a batch without rows", "eventTime, status"),
+    "may be due": ("the newest row moves it to {due} in a batch without rows", "eventTime, status"),
     "back to back": ("one batch with rows follows the other, each takes {length}", "timestamp, durationMs"),
     "backlog not known": ("batch follows batch, each takes {length}, and no source says what waits", "durationMs"),
     "distance grows": ("the distance to the newest row grows from batch to batch, it is {behind}", "eventTime"),
@@ -275,6 +275,12 @@ def _fact(name: str, function: Callable[[Seen], Holds], seen: Seen) -> Fact:
     except NotReportedError:
         return Fact(name, None)
     return Fact(name, True, values) if isinstance(values, Mapping) else Fact(name, values)
+
+
+def in_state(job: Job, states: Sequence[str | None], since_ms: int) -> Holds:
+    """That a job is in one of some states, since when, and why."""
+    reason = job.exception or "no reason is reported"
+    return job.state in states and {"state": job.state, "exception": reason, "since": since_ms}
 
 
 def late_since(job: Job, at_ms: int | None = None) -> int:

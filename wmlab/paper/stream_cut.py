@@ -131,7 +131,7 @@ def _with_epoch(history: StreamHistory | None, number: int, created: list[Segmen
 def _segment(reader: TextReader, epoch: int, numbers: set[int]) -> Segment:
     """The segment that comes next: "2 [0-0.6]", "2 [0, 0.6)" or "2: 0..3/5"."""
     begin = reader.index
-    number = int(reader.take("[0-9]+", "the number of a segment"))
+    number = _number(reader)
     if number in numbers:
         raise reader.error(begin, f"segment {number} is there twice", "name each segment once, in its first epoch")
     numbers.add(number)
@@ -148,6 +148,10 @@ def _segment(reader: TextReader, epoch: int, numbers: set[int]) -> Segment:
         raise reader.error(keys_begin, wrong.problem.rstrip("."), wrong.remedy.rstrip(".")) from None
 
 
+def _number(reader: TextReader) -> int:
+    return int(reader.take("[0-9]+", "the number of a segment"))
+
+
 def _position(text: str, history: StreamHistory, offsets: Mapping[str, int]) -> Position:
     """A position of a text, "(1/972, 2/108)"; raises `ModelError` at the character that is wrong."""
     reader = TextReader(text)
@@ -156,7 +160,7 @@ def _position(text: str, history: StreamHistory, offsets: Mapping[str, int]) -> 
     reader.take(r"\(", 'a position, as "(1/972, 2/108)",')
     while True:
         begin = reader.index
-        number = int(reader.take("[0-9]+", "the number of a segment"))
+        number = _number(reader)
         reader.take("(@[0-9]+)?/", '"/" and an offset')
         if number not in ids or ids[number] in offset_by_id:
             problem = "is there twice" if number in ids else "is in no epoch"
