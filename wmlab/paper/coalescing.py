@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
@@ -234,16 +234,14 @@ def _watermarks(curves: Mapping[str, Sequence[tuple[int, int]]], key: int, end: 
     values = [value for points in curves.values() for _, value in points]
     margin = max(1, (max(values) - min(values)) // 8)
     layers = []
-    for (name, points), role in zip(curves.items(), (*_cycled(len(curves) - 1), "coalesced"), strict=True):
+    for (name, points), role in zip(
+        curves.items(), (*islice(cycle(_ROLES), len(curves) - 1), "coalesced"), strict=True
+    ):
         if points:
             xs, ys = [at for at, _ in points], list[Value](value for _, value in points)
             layers.append(Steps(name=name, role=role, xs=[*xs, end], ys=[*ys, ys[-1]], legend=True))
     title = f"watermark of key {key}" if several else "watermark"
     return Panel(up=Numbers(title, min(values) - margin, max(values) + margin), layers=layers)
-
-
-def _cycled(count: int) -> list[str]:
-    return [role for role, _ in zip(cycle(_ROLES), range(count), strict=False)]
 
 
 def _idle(rows: Sequence[CoalescedItem], count: int) -> Blocks:

@@ -371,21 +371,18 @@ def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Sett
 def _least_over_writers(strategy: PerWriterMinimum, event_time: EventTimeColumn) -> dict[str, Setting]:
     bound_ms, idle_ms = strategy.bound, strategy.idle_ms
     partitions = "where each writer has a partition of its own in the source"
+    idleness = "" if idle_ms is None else f".withIdleness(Duration.ofMillis({idle_ms}L))"
     idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms';\n"
     spark = _spark(bound_ms, event_time)
     policy = "one for the stream of each writer, then union, with spark.sql.streaming.multipleWatermarkPolicy = min"
     streams = f"{policy}; {spark.note}" if spark.possible else spark.note
     return {
         "Flink SQL": _sql(bound_ms, event_time, partitions, idle_sql),
-        "Flink": Setting(f"{_bounded(bound_ms)}{'' if idle_ms is None else _idleness(idle_ms)}", partitions),
+        "Flink": Setting(f"{_bounded(bound_ms)}{idleness}", partitions),
         "Spark": replace(spark, note=streams) if idle_ms is None else _cannot("it has no idle timeout"),
         "Kafka Streams": _cannot("the stream time of a task is the largest time of all its partitions"),
         "Beam": _cannot("its policy moves a partition without records with the clock, less the delay"),
     }
-
-
-def _idleness(idle_ms: int) -> str:
-    return f".withIdleness(Duration.ofMillis({idle_ms}L))"
 
 
 def _guarded(strategy: Guarded, event_time: EventTimeColumn) -> dict[str, Setting]:

@@ -125,7 +125,11 @@ FINDING_LABELS: Final[Vocabulary] = vocabulary(
 PROFILE_LABELS: Final[Vocabulary] = vocabulary(
     _LOG,
     _RECORDS,
-    ("out of order", Kind.SHARE, "the share of records older than one that arrived before: late at bound 0"),
+    (
+        "out of order",
+        Kind.SHARE,
+        "the share of records older than one that arrived before, of any writer",
+    ),
     ("findings", Kind.WORD, "what is wrong with it"),
     ("copies are known", Kind.FLAG, "whether copies can be told: by all columns of the source, an id, or a key"),
 )
@@ -139,7 +143,6 @@ CURVE_LABELS: Final[Vocabulary] = vocabulary(
     ("by", Kind.WORD, "what has a watermark of its own"),
     ("missed at 0", Kind.SMALL_SHARE, "the share missed with the bound 0"),
     ("bound for 1%", Kind.BOUND, "the least bound with which at most 1% are missed"),
-    ("bound for 0.1%", Kind.BOUND, "the least bound with which at most 0.1% are missed"),
     ("bound for none", Kind.BOUND, "the least bound with which none is missed"),
 )
 CURVE_HEADLINE: Final = (
@@ -153,7 +156,6 @@ IDLE_LABELS: Final[Vocabulary] = vocabulary(
     ("bound", Kind.BOUND, "the bound on the disorder of each of them"),
     ("late anyway", Kind.COUNT, "records that are late without a timeout"),
     ("most late anyway", Kind.NAME, "whose most of these are"),
-    ("timeout for 0.1%", Kind.BOUND, "the least timeout that makes at most 0.1% of the records late"),
     ("timeout for none", Kind.BOUND, "the least timeout that makes none late"),
     ("longest hold", Kind.LENGTH, "for how long a silent one holds the watermark with it, at most"),
 )
