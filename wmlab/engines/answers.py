@@ -21,7 +21,7 @@ from wmlab.core.words import as_sentence, grouped, joined, moment, shown, unbrok
 from wmlab.engines import flink_facts, spark_facts
 from wmlab.engines.cause_table import Candidate, Certainty, Setting, candidates
 from wmlab.engines.collected import WITHOUT_PLAN
-from wmlab.engines.facts import LABELS, Fact, grown, holds
+from wmlab.engines.facts import LABELS, WORDS, Fact, grown, holds
 from wmlab.engines.flink_rest import BROKE_OFF
 from wmlab.engines.moments import Job, jobs_of
 from wmlab.engines.reading import Lines
@@ -129,7 +129,7 @@ _PLAIN: Final = ("engine", "job", "operator", "at_ms", "watermark_ms", "since_ms
 
 
 def _of_fact(fact: Fact) -> dict[str, Any]:
-    return {"name": fact.name, "what": fact.what, "metrics": fact.metrics, **fact.values}
+    return {"name": fact.name, "what": fact.what, "metrics": WORDS[fact.name][1], **fact.values}
 
 
 def _of_candidate(each: Candidate) -> dict[str, Any]:

@@ -230,13 +230,8 @@ class Fact:
         template = re.sub(absent, _ABSENT, WORDS[self.name][0]) if absent else WORDS[self.name][0]
         return Facts(LABELS, self.values).fill(template)
 
-    @property
-    def metrics(self) -> str:
-        """The metrics that it is computed from."""
-        return WORDS[self.name][1]
-
     def __str__(self) -> str:
-        return f"{as_sentence(self.what)[:-1]} ({self.metrics})"
+        return f"{as_sentence(self.what)[:-1]} ({WORDS[self.name][1]})"
 
 
 _ABSENT: Final = "none yet"

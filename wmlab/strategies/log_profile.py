@@ -147,9 +147,6 @@ class Profile(FactAnswer, TableAnswer[Any]):
             "next_calls": list(self.next_calls),
         }
 
-    def _moment(self, time_ms: int) -> str:
-        return moment(int(time_ms), clock_ms=self.log.span_ms[1])
-
     def __repr__(self) -> str:
         return self.text(["Next:", *(f"  {call}" for call in self.next_calls)])
 
@@ -198,7 +195,7 @@ class Profile(FactAnswer, TableAnswer[Any]):
 
     def _day_and_clock(self, time_ms: int) -> tuple[str, str]:
         """A time to the second, of an instant the day apart."""
-        text = self._moment(time_ms)
+        text = moment(int(time_ms), clock_ms=self.log.span_ms[1])
         instant = text.removesuffix(" UTC")
         if instant == text:
             return "", text

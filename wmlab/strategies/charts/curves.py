@@ -259,7 +259,9 @@ def uncertainty(trace: Trace, strategy: PravegaWatermark | None = None, *, title
     ]
     drawn_rows = time.thin(log, [lower, upper, ideal])
     at = drawn_rows.arrivals(log)
-    downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
+    # The perfect watermark has the room that the others leave it.
+    shown_lags = shown_range([single([*lower, *upper, *late.delays])], [single(ideal)])
+    downwards = _durations("behind the arrivals", shown_lags).turned()
     low, high, best, width = (drawn_rows.of(values) for values in (lower, upper, ideal, apart))
     width_axis = _durations(
         "upper − lower", [0, *shown_range([single(apart)], least_ms=time.axis.high - time.axis.low)]
@@ -374,11 +376,6 @@ def _behind(arrival: Any, x: Any) -> list[Value]:
     lags = np.zeros_like(arrival)
     lags[known] = difference(arrival, x, known)
     return [lag if is_known else None for lag, is_known in zip(lags.tolist(), known.tolist(), strict=True)]
-
-
-def _behind_axis(name: str, values: Sequence[Value], ideal: Sequence[Value]) -> Axis:
-    """An axis over what is shown of the values, and of the perfect watermark as far as it leaves them room."""
-    return _durations(name, shown_range([single(values)], [single(ideal)]))
 
 
 def _durations(name: str, values: Iterable[int | None], pad_percent: int = 6) -> Axis:
