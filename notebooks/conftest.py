@@ -23,7 +23,7 @@ from pyspark.java_gateway import launch_gateway
 
 from tools.forked_kernels import fork_kernels
 from tools.kernels import own_sockets
-from wmlab.core.spark.session import WITH_CLASSES
+from wmlab.core.spark.session import WITH_CLASSES, remove_abandoned_folders
 
 EXPLORATION = Path(__file__).parent / "exploration"
 
@@ -63,6 +63,8 @@ def pytest_sessionfinish() -> None:
         with java().proc as process:
             java().shutdown()
             process.stdin.close()
+        # Of the last kernel, which was killed; each other one's went when the next one started.
+        remove_abandoned_folders()
 
 
 @cache

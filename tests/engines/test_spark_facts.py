@@ -305,3 +305,13 @@ def test_of_a_jump_in_the_last_batch_no_row_tells_whether_it_is_one() -> None:
     last = answer([{**each, "batchId": number} for number, each in enumerate(lines)], waits=True)
     assert (last.verdict, last.cause, last.certainty) == ("cannot tell", "jump into the future", "candidates")
     assert [each.name for each in last.because] == ["jumped last"]
+
+
+def test_no_millisecond_of_a_delay_that_is_advised_is_rounded_away() -> None:
+    lost = [*healthy(), batch(20.0, 61.0, 49, dropped=3)]
+    lost[-1]["eventTime"]["min"] = _time(BEGIN_S + 24.551)
+    explanation = answer(lost)
+    (sure,) = explanation.candidates
+    assert (sure.cause, sure.facts[0].values["needed"]) == ("delay smaller than the lateness", 34_449)
+    assert sure.settings[0].value == "a delay of more than 34.449 s instead of 10 s"
+    assert "a row was 34.449 s behind" in explanation.sentence

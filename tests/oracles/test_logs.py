@@ -194,6 +194,8 @@ def advice_faults(log: Trace, target: float, advice: Advice, window_ms: int | No
     """What the facts and the kinds of an advice say that the log denies."""
     known = advice_facts(log, target, advice, window_ms)
     said = {label: advice.facts[label] for label in advice.facts if label in known or label in ADVISED}
+    said |= dict(zip(("missed at least", "missed at most"), advice.missed_range, strict=True))
+    said |= dict(zip(("least lag", "largest lag"), advice.lag_range, strict=True))
     faults: dict[str, Any] = dict(differences(known, said))
     whole = advice.whole.missed_share, advice.whole.lag_p50_ms, advice.unseen_from, advice.bound_ms
     if whole != (expected := whole_log(log, target, advice, window_ms)):

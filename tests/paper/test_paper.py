@@ -13,7 +13,10 @@ import wmlab as wm
 from wmlab import paper
 from wmlab.core.errors import ModelError
 
-MODULES = ["wmlab.core.text_reader", *(f"wmlab.paper.{module.name}" for module in pkgutil.iter_modules(paper.__path__))]
+MODULES = [
+    "wmlab.core.text_reader",
+    *(f"wmlab.paper.{module.name}" for module in pkgutil.iter_modules(paper.__path__) if module.name != "answer"),
+]
 SPLIT = "0 [0.0, 0.5], 1 [0.5, 1.0] -> 2 [0-0.6], 3 [0.6-1.0]"
 
 

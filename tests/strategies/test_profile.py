@@ -225,7 +225,7 @@ def test_the_chart_shows_each_writer_its_silences_and_its_marks(presses: Profile
     marks = {layer.name: layer for layer in chart.scene.layers if hasattr(layer, "shape")}
     assert len(marks["wrong time"].xs) == 60 + 3, "at most so many of a writer, and none is without"
     assert len(marks["copy"].xs) == 40
-    assert "Marked are 63 of 771 records of the kind 'wrong time'." in chart.scene.note
+    assert "63 of 771 marks 'wrong time'" in chart.scene.note
     assert "press-04" in chart.svg
     boxes = [box for layer in chart.scene.layers if layer.name == "sends" for box in layer.boxes]
     assert len(boxes) == 8

@@ -157,7 +157,7 @@ def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
 
 def test_many_runs_are_compared_and_four_are_drawn(runs: tuple[Recording, Recording]) -> None:
     comparison = compare(*runs, *runs, runs[0], labels=list("abcde"))
-    assert "Of 5 runs the first 4 are drawn." in comparison.chart.scene.note
+    assert "Drawn are 4 of 5 runs." in comparison.chart.scene.note
     assert all(len(values) == 5 for _, values in comparison.results)
 
 

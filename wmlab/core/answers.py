@@ -115,7 +115,12 @@ class TableAnswer(Answer, Generic[AnswerEntry]):
             columns=self.columns,
         )
         lines = "".join(f"<li>{line}</li>" for line in self._definitions())
-        return table + (f"<details><summary>What the columns say</summary><ul>{lines}</ul></details>" if lines else "")
+        return table + folded("What the columns say", f"<ul>{lines}</ul>" if lines else "")
+
+
+def folded(head: str, html: str) -> str:
+    """HTML below a head that a reader opens; nothing if there is none."""
+    return f"<details><summary>{head}</summary>{html}</details>" if html else ""
 
 
 def html_table(

@@ -12,7 +12,7 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Final, Never
 
-from wmlab.core.words import shown
+from wmlab.core.words import of_type, shown
 
 _REPAIR = "\nTo repair it: "
 
@@ -111,6 +111,12 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     return lower[close[0]] if name and close else None
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """What follows a name that nothing has: the question whether the one that is like it is meant; or nothing."""
+    close = closest(name, names)
+    return f", did you mean {close}?" if close else ""
+
+
 def unknown_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:
     """The error for a name that `owner` does not have; `names` are those that it has.
 
@@ -203,4 +209,4 @@ def _as_share(offered: object) -> str:
 def shown_as_data(offered: object) -> str:
     """A value as it was given; of one that is not data, what it is."""
     is_data = isinstance(offered, str | int | float | list | tuple | dict | set | None)
-    return shown(offered) if is_data else f"a value of type {type(offered).__name__}"
+    return shown(offered) if is_data else of_type(offered)

@@ -107,10 +107,11 @@ class Estimate:
         )
 
     def __repr__(self) -> str:
+        time = "less than a minute" if self.seconds < 60 else rounded(self.seconds * 1_000)
         missing = f"; {counted(self.left_out, 'event')} of traces outside the run" if self.left_out else ""
         return (
             f"{self.name}: about {_about(self.events)} events and {_about(self.steps)} steps, "
-            f"{_bytes(self.memory_bytes)} of memory, {_time(self.seconds)}{missing}"
+            f"{_bytes(self.memory_bytes)} of memory, {time}{missing}"
         )
 
     def _repr_html_(self) -> str:
@@ -132,7 +133,3 @@ def _bytes(count: int) -> str:
         if count < 1_000:
             break
     return f"{_about(count)} {unit}"
-
-
-def _time(seconds: int) -> str:
-    return "less than a minute" if seconds < 60 else rounded(seconds * 1_000)

@@ -14,7 +14,7 @@ from html import escape
 from string import Formatter
 from typing import Any, Final
 
-from wmlab.core.answers import Answer, html_rows, text_table
+from wmlab.core.answers import Answer, folded, html_rows, text_table
 from wmlab.core.words import (
     HOUR_MS,
     SECOND_MS,
@@ -234,8 +234,7 @@ NO_FACTS: Final = Facts({})
 
 def folded_facts(facts: Facts, below: str = "") -> str:
     """The facts as HTML that a reader opens, with further HTML `below` them; nothing if there is neither."""
-    rows = facts._repr_html_() if facts else ""
-    return f"<details><summary>Facts</summary>{rows}{below}</details>" if rows or below else ""
+    return folded("Facts", f"{facts._repr_html_() if facts else ''}{below}")
 
 
 def _labels_in(template: str) -> set[str]:

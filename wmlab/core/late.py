@@ -59,16 +59,10 @@ class Late(FactAnswer):
     ) -> Self:
         """From the figures; `left_out` counts by reasons, `read` is None where no reader is shown a bound."""
         reasons = sorted(left_out, key=lambda reason: (-left_out[reason], reason))
-        values: dict[str, Value] = {
-            "what": what,
-            "bound": bound,
-            "late": late,
-            "late at most by": at_most_ms,
-            "late for": for_ms,
-            "late for a reader": read,
-            "left out": sum(left_out.values()),
-            "left out because": tuple(reasons) or None,
-        }
+        counted = sum(left_out.values()), tuple(reasons) or None
+        values: dict[str, Value] = dict(
+            zip(LABELS, (what, bound, late, at_most_ms, for_ms, read, *counted), strict=True)
+        )
         second = (_READ,) if read else (_LEFT_OUT,) if left_out else ()
         return cls(facts=Facts(LABELS, values), templates=(_SOME if late else _NONE, *second))
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from wmlab.core.durations import GivenDuration
-from wmlab.core.errors import ScenarioError, closest, complaint, shown_as_data
+from wmlab.core.errors import ScenarioError, complaint, did_you_mean, shown_as_data
 from wmlab.core.words import counted, exactly
 
 _MOST_PARTS: Final = 12
@@ -105,8 +105,7 @@ def _message(lines: list[Any], location: Location, offered: object, made: object
         if hint := _hint_at_rules(str(location[-1]), lines[0]["input"], parts):
             return hint
         fields = [field.name for part in parts for field in dataclasses.fields(part)]
-        close = closest(str(location[-1]), dict.fromkeys(fields))
-        return "no such field" + (f", did you mean {close}?" if close else "")
+        return "no such field" + did_you_mean(str(location[-1]), dict.fromkeys(fields))
     if kind in ("model_attributes_type", "union_tag_not_found"):
         names = [part.__name__ for part in _parts_at(made, location, None)]
         names = names if len(names) <= _MOST_PARTS else [*names[:_MOST_PARTS], f"{len(names) - _MOST_PARTS} more"]

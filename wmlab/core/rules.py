@@ -25,7 +25,7 @@ from wmlab.core.values import AnyValue, arguments, fields_in_use
 
 if TYPE_CHECKING:
     # Whoever runs a scenario reads rules in effect, in which no option is unset.
-    Option = Annotated[AnyValue, "None stands for the value of the set"]
+    Option = Annotated[AnyValue, ...]
 else:
     Option = Annotated[AnyValue | None, "None stands for the value of the set"]
 

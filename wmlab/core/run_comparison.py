@@ -14,7 +14,7 @@ import pyarrow as pa
 from wmlab.core.answers import Answer, html_table, terminal_width, text_table
 from wmlab.core.arguments import the_names
 from wmlab.core.charts.axis import Piece, held, shown_range, sloping, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns
+from wmlab.core.charts.chart import SERIES, Chart, chart_of, columns, drawn_words
 from wmlab.core.charts.scene import Panel, Path, Steps, behind_clock, merge_equal, thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.late import COUNTS
@@ -137,7 +137,6 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
     sentence = joined(_failures(runs), _late(runs), _lags(bound, runs))
-    left_out = f"Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     curves: list[Steps] = []
     behind: list[Path] = []
     times, lags = list[list[Piece]](), list[list[Piece]]()
@@ -166,7 +165,7 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
         sentence,
         data,
         title=f"How do the {bound}s of the runs differ?",
-        note=left_out,
+        note=drawn_words((len(shown), len(known), "runs")),
         across=time_axis("clock", clock),
         panels=panels if has_lag else panels[:1],
     )

@@ -2,7 +2,7 @@
 
 A column of texts holds dates, numbers, or texts in a `format` of the caller. `kind_of` decides which by the first texts
 of the column, so that `2015` among dates is not a number of milliseconds. pandas reads what it reads well, ISO 8601 and
-formats; every other date has one of `DATE_FORMS`, by which `moment_of` reads one text. What names no zone is local to
+formats; every other date has one of `_FORMS`, by which `moment_of` reads one text. What names no zone is local to
 the `timezone` of its column, or UTC. What is finer than a millisecond is dropped, of a number with a fraction rounded.
 """
 
@@ -454,47 +454,30 @@ _ZONE: Final = (
 """A zone by name, by offset or both, and remarks behind it: `+0200 (CEST)`, `+02:00[Europe/Paris]`, `EST`."""
 
 
-class DateForm(NamedTuple):
-    """A way to write a moment. `pattern` names its parts."""
-
-    name: str
-    example: str
-    pattern: str
-
-
-DATE_FORMS: Final = (
-    DateForm(
-        "ISO 8601, also with slashes or points, a blank for the T, and single digits",
-        "2015-07-20T03:49:24.515+02:00",
-        r"(?P<year>[0-9]{4})(?P<sep>[-/.])(?P<month>[0-9]{1,2}|[A-Za-z]{3,9})(?P=sep)(?P<day>[0-9]{1,2})"
-        rf"(?:(?:[Tt_]|,?[ \t]+){_CLOCK}{_ZONE})?",
-    ),
-    DateForm(
-        "ISO 8601 without separators",
-        "20150720T034924Z",
-        r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})(?:[Tt_]|[ \t]+)(?P<hour>[0-9]{2})"
-        rf":?(?P<minute>[0-9]{{2}})(?::?(?P<second>[0-9]{{2}})(?:[.,](?P<fraction>[0-9]+))?)?{_ZONE}",
-    ),
-    DateForm(
-        "RFC 2822, the date of a mail, and that of web servers; the day of the week is not checked",
-        "Mon, 20 Jul 2015 03:49:24 +0200 (CEST)",
-        rf"{_WEEKDAY}(?P<day>[0-9]{{1,2}})[ \t/-]+{_MONTH},?[ \t/-]+(?P<year>[0-9]{{2,4}})"
-        rf"(?:(?:,|:|T|[ \t])[ \t]*{_CLOCK}{_ZONE})?",
-    ),
-    DateForm(
-        "asctime, also with a zone",
-        "Mon Jul 20 03:49:24 CEST 2015",
-        rf"{_WEEKDAY}{_MONTH}[ \t]+(?P<day>[0-9]{{1,2}}),?[ \t]+{_CLOCK}"
-        rf"(?:[ \t]+(?P<zone_inside>{_NAME}))?[ \t]+(?P<year>[0-9]{{4}}){_ZONE}",
-    ),
-    DateForm(
-        "the month first, by name",
-        "July 20, 2015 03:49:24 PM",
-        rf"{_WEEKDAY}{_MONTH}[ \t]+(?P<day>[0-9]{{1,2}}),?[ \t]+(?P<year>[0-9]{{4}})(?:,?[ \t]+{_CLOCK}{_ZONE})?",
-    ),
+_FORMS: Final = tuple(
+    map(
+        re.compile,
+        (
+            # ISO 8601, also with slashes or points, a blank for the T, and single digits:
+            # "2015-07-20T03:49:24.515+02:00".
+            r"(?P<year>[0-9]{4})(?P<sep>[-/.])(?P<month>[0-9]{1,2}|[A-Za-z]{3,9})(?P=sep)(?P<day>[0-9]{1,2})"
+            rf"(?:(?:[Tt_]|,?[ \t]+){_CLOCK}{_ZONE})?",
+            # ISO 8601 without separators: "20150720T034924Z".
+            r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})(?:[Tt_]|[ \t]+)(?P<hour>[0-9]{2})"
+            rf":?(?P<minute>[0-9]{{2}})(?::?(?P<second>[0-9]{{2}})(?:[.,](?P<fraction>[0-9]+))?)?{_ZONE}",
+            # RFC 2822, the date of a mail, and that of web servers; the day of the week is not checked:
+            # "Mon, 20 Jul 2015 03:49:24 +0200 (CEST)".
+            rf"{_WEEKDAY}(?P<day>[0-9]{{1,2}})[ \t/-]+{_MONTH},?[ \t/-]+(?P<year>[0-9]{{2,4}})"
+            rf"(?:(?:,|:|T|[ \t])[ \t]*{_CLOCK}{_ZONE})?",
+            # asctime, also with a zone: "Mon Jul 20 03:49:24 CEST 2015".
+            rf"{_WEEKDAY}{_MONTH}[ \t]+(?P<day>[0-9]{{1,2}}),?[ \t]+{_CLOCK}"
+            rf"(?:[ \t]+(?P<zone_inside>{_NAME}))?[ \t]+(?P<year>[0-9]{{4}}){_ZONE}",
+            # The month first, by name: "July 20, 2015 03:49:24 PM".
+            rf"{_WEEKDAY}{_MONTH}[ \t]+(?P<day>[0-9]{{1,2}}),?[ \t]+(?P<year>[0-9]{{4}})(?:,?[ \t]+{_CLOCK}{_ZONE})?",
+        ),
+    )
 )
-"""Every form of a date. The first that fits counts; no text fits two."""
-_COMPILED: Final = tuple(re.compile(form.pattern) for form in DATE_FORMS)
+"""Every form of a date, with names of its parts. The first that fits counts; no text fits two."""
 _MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
@@ -525,7 +508,7 @@ def moment_of(text: str) -> tuple[int, bool]:
 
     Raises `BadTimeError`.
     """
-    match = next((match for pattern in _COMPILED if (match := pattern.fullmatch(text.strip(_BLANKS)))), None)
+    match = next((match for pattern in _FORMS if (match := pattern.fullmatch(text.strip(_BLANKS)))), None)
     if match is None:
         raise BadTimeError(UNKNOWN_FORM)
     parts = {name: part or "" for name, part in match.groupdict().items()}
@@ -615,7 +598,7 @@ def kind_of(sample: Iterable[str | None], formats: Sequence[str] = ()) -> TextKi
         # A date of digits alone is a number as well, but counts once.
         others = [text for text in texts if all(_by_format(text, each) is None for each in formats)]
         counts["format"], texts = len(texts) - len(others), others
-    counts["dates"] = sum(any(pattern.fullmatch(text) for pattern in _COMPILED) for text in texts)
+    counts["dates"] = sum(any(pattern.fullmatch(text) for pattern in _FORMS) for text in texts)
     counts["numbers"] = sum(re.match(_NUMBER, text) is not None for text in texts)
     return max(counts, key=lambda kind: counts[kind])
 
@@ -633,7 +616,7 @@ def text_form(texts: Any, good: Bools) -> str:
 
 def is_time(text: str) -> bool:
     """Whether a text is a number or a date, and so hardly a name."""
-    return bool(re.match(_NUMBER, text)) or any(pattern.fullmatch(text) for pattern in _COMPILED)
+    return bool(re.match(_NUMBER, text)) or any(pattern.fullmatch(text) for pattern in _FORMS)
 
 
 def moment_ms(text: str) -> int:

@@ -260,8 +260,13 @@ def shown(offered: object) -> str:
     except ValueError:
         return "an integer of thousands of digits"  # which Python does not write out
     if "\n" in text:
-        return f"a value of type {type(offered).__name__}"
+        return of_type(offered)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 4 :]}"
+
+
+def of_type(offered: object) -> str:
+    """What something is, where it cannot be shown."""
+    return f"a value of type {type(offered).__name__}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -21,7 +21,7 @@ from wmlab.core.words import as_sentence, grouped, joined, moment, shown, unbrok
 from wmlab.engines import flink_facts, spark_facts
 from wmlab.engines.cause_table import Candidate, Certainty, Setting, candidates
 from wmlab.engines.collected import WITHOUT_PLAN
-from wmlab.engines.facts import LABELS, Fact, grown, holds
+from wmlab.engines.facts import LABELS, WORDS, Fact, grown, holds
 from wmlab.engines.flink_rest import BROKE_OFF
 from wmlab.engines.moments import Job, jobs_of
 from wmlab.engines.reading import Lines
@@ -32,20 +32,16 @@ DIRECTORY: Final = DATA / "engine_logs"
 """The runs of real engines that come with wmlab; its README says what is wrong in each."""
 
 
-_HEADLINES: Final = {
-    "no fault": "No fault: the watermark of {operator} is {watermark}.",
-    "held": "Held: the watermark of {operator} is {watermark}.",
-    "rows lost": "Rows are lost: the watermark of {operator} is {watermark}.",
-    "cannot tell": "The reports do not tell: the watermark of {operator} is {watermark}.",
+_LEADS: Final = {
+    "no fault": "No fault",
+    "held": "Held",
+    "rows lost": "Rows are lost",
+    "cannot tell": "The reports do not tell",
 }
-_WITHOUT: Final = {
-    "no fault": "No fault: {operator} has no watermark.",
-    "held": "Held: {operator} has had no watermark.",
-    "rows lost": "Rows are lost, and {operator} has no watermark.",
-    "cannot tell": "The reports do not tell: {operator} has had no watermark.",
-}
+_WITH: Final = "the watermark of {operator} is {watermark}."
+_STANDING: Final = "the watermark of {operator} stands at {watermark} since {stands_since}."
+_WITHOUT: Final = "{operator} has had no watermark."
 _NOT_RUNNING: Final = "Not running: {job}."
-_STANDING: Final = "Held: the watermark of {operator} stands at {watermark} since {stands_since}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -104,7 +100,7 @@ class JobExplanation(FactAnswer):
     def lines(self) -> tuple[str, ...]:
         """The headline, the facts that the verdict rests on, the causes, and the other sinks of the plan."""
         said = {each.what for each in self.candidates}
-        because = [f"Because: {each}." for each in self.because if each.what not in said]
+        because = dict.fromkeys(f"Because: {each}." for each in self.because if each.what not in said)
         causes = [_told(each, self.certainty) for each in self.candidates]
         ends = [f"Another end: {each.sentence}" for each in self.others]
         return tuple(zone_once_in(filter(None, (self.headline, *because, *causes, *ends, self.note))))
@@ -133,7 +129,7 @@ _PLAIN: Final = ("engine", "job", "operator", "at_ms", "watermark_ms", "since_ms
 
 
 def _of_fact(fact: Fact) -> dict[str, Any]:
-    return {"name": fact.name, "what": fact.what, "metrics": fact.metrics, **fact.values}
+    return {"name": fact.name, "what": fact.what, "metrics": WORDS[fact.name][1], **fact.values}
 
 
 def _of_candidate(each: Candidate) -> dict[str, Any]:
@@ -324,9 +320,7 @@ def _explain(job: Job) -> JobExplanation:
     verdict, because = verdict_of(table)
     certainty, causes = candidates(table, verdict, because, has_plan=job.has_plan)
     stands = any(holds(table, name) for name in _STAND)
-    template = (_HEADLINES if job.watermark_ms is not None else _WITHOUT).get(verdict, _NOT_RUNNING)
-    if verdict == "held" and stands and job.watermark_ms is not None:
-        template = _STANDING
+    where = _WITHOUT if job.watermark_ms is None else _STANDING if verdict == "held" and stands else _WITH
     values = {
         "verdict": verdict,
         "because": because,
@@ -345,7 +339,7 @@ def _explain(job: Job) -> JobExplanation:
     }
     return JobExplanation(
         facts=Facts(LABELS, values, clock_ms=job.at_ms),
-        templates=(template,),
+        templates=(f"{_LEADS[verdict]}: {where}" if verdict in _LEADS else _NOT_RUNNING,),
         engine=job.engine,
         job=job.name,
         operator=job.operator,

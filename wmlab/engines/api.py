@@ -10,7 +10,7 @@ from wmlab.core.arguments import the_duration, the_flag
 from wmlab.core.errors import EngineError
 from wmlab.engines.answers import EngineLog
 from wmlab.engines.collected import lines_of, poll_pages, samples_of_range
-from wmlab.engines.flink_rest import address_of, is_address, jobs_at_address, poll, poll_again, to_run
+from wmlab.engines.flink_rest import address_of, asker, is_address, jobs_known, poll, poll_again, to_run
 from wmlab.engines.reading import Lines, progress_of, read_file
 from wmlab.engines.tables import Engine
 from wmlab.engines.watching import WatchedJob
@@ -61,7 +61,7 @@ def flink_jobs(url: str, *, headers: Mapping[str, str] | None = None, past: bool
     Without `past` those are left out that have ended, and those that have failed and run again under their name.
     """
     the_flag(past, "past", EngineError)
-    known = jobs_at_address(address_of(url, headers))
+    known = jobs_known(asker(address_of(url, headers)))
     jobs = known if past else to_run(known)
     return {str(each["jid"]): f"{each['name']} ({each['state']})" for each in jobs}
 

@@ -101,12 +101,9 @@ _ALIGNMENT: Final = (
         ("aligned",),
     ),
 )
-_LONGER: Final = Advice(
-    "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed more",), ("one far ahead",)
-)
-_SHORTER: Final = Advice(
-    "withWatermark", "a delay of {needed} or more instead of {delay}", ("needed less",), ("several sources",)
-)
+_OTHER_DELAY: Final = "a delay of more than {needed} instead of {delay}"
+_LONGER: Final = Advice("withWatermark", _OTHER_DELAY, ("needed more",), ("one far ahead",))
+_SHORTER: Final = Advice("withWatermark", _OTHER_DELAY, ("needed less",), ("several sources",))
 
 _ROWS: Final = (
     Cause("failed", (Way(_RUNS, ("failed",), proves=True),), "Repair that, and start it again from its checkpoint."),
@@ -287,7 +284,7 @@ _ROWS: Final = (
         (
             Way(_HELD, ("batch is due", "no-data off"), ("none newer", *_WAITED), proves=True),
             Way(_HELD, ("batch is due",), ("none newer",)),
-            Way(_TELL, ("batch may be due",)),
+            Way(_TELL, ("may be due",)),
         ),
         "Any row moves it, or that setting.",
         f"{NO_DATA} is false",

@@ -173,16 +173,12 @@ def _rows(job: Job, explanation: JobExplanation) -> Panel | None:
         for number, source in enumerate(job.sources)
         for counts in [[each for each in _gains(source) if each[1]]]
     ]
-    names = [_short(each.source) for each in job.sources]
+    # The end of a long name tells sources of one kind apart.
+    names = [each.source if len(each.source) <= _LONGEST else f"…{each.source[1 - _LONGEST :]}" for each in job.sources]
     if explanation.whose is not None:
         holding = [each.source in explanation.whose for each in job.sources]
         names = [f"holds: {name}" if holds else name for name, holds in zip(names, holding, strict=True)]
     return lanes(names, layers)
-
-
-def _short(name: str) -> str:
-    """The end of a long name, which tells sources of one kind apart."""
-    return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
 
 
 def _gains(source: Instance) -> list[tuple[int, int]]:

@@ -105,7 +105,11 @@ def lines_of(samples: Iterable[Sample], job: str | None = None) -> tuple[Line, .
 
 
 def _header(key: str, name: str, samples: Sequence[Sample]) -> dict[str, Any]:
-    tasks = {sample.labels["task_id"]: _title(sample.labels["task_name"]) for sample in samples}
+    # A label keeps the words of the plan, but for some signs.
+    tasks = {
+        sample.labels["task_id"]: sample.labels["task_name"].replace("____", " -> ").replace(":_", ": ")
+        for sample in samples
+    }
     numbers = {(sample.labels["task_id"], int(sample.labels["subtask_index"])) for sample in samples}
     sources = [task for task, title in tasks.items() if title.startswith("Source")]
     nodes = [
@@ -116,11 +120,6 @@ def _header(key: str, name: str, samples: Sequence[Sample]) -> dict[str, Any]:
         for task, title in tasks.items()
     ]
     return {"job": {"jid": key, "name": name}, "vertices": vertices, "plan": {"nodes": nodes}, WITHOUT_PLAN: True}
-
-
-def _title(label: str) -> str:
-    """The name of a task in the words of the plan, as far as a label keeps it."""
-    return label.replace("____", " -> ").replace(":_", ": ")
 
 
 def _polls(samples: Sequence[Sample]) -> Iterator[Line]:

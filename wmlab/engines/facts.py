@@ -38,10 +38,12 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "stands": ("the watermark stands", "currentInputWatermark"),
     "may stand": ("the watermark has not moved for a little longer than a metric is old", "currentInputWatermark"),
     "none yet": ("there has been no watermark yet", "currentInputWatermark; eventTime.watermark"),
-    "moves": ("it moves, {behind} behind the clock", "currentInputWatermark"),
+    "moves": ("it moves, {behind} behind", "currentInputWatermark; eventTime"),
     "near": ("it is as near to the clock as usual", "currentInputWatermark"),
-    "far": ("it is {behind} behind, {change} of it since the log began", "currentInputWatermark; eventTime"),
-    "grows": ("it is {behind} behind the clock, and {change} of that have come in the log", "currentInputWatermark"),
+    **dict.fromkeys(
+        ("far", "grows"),
+        ("it is {behind} behind, {change} of it since the log began", "currentInputWatermark; eventTime"),
+    ),
     "queue grows": (
         "it is {behind} behind what the sources send, and {change} of that have come in the log",
         "currentInputWatermark, currentOutputWatermark",
@@ -66,21 +68,19 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "holder at work": ("what holds it reads nothing, and is at work or pressed", "busy-, backPressuredTimeMsPerSecond"),
     "paused": ("alignment pauses {waiting} in {share} of its time, it waits for {holder}", "pausedTimeMsPerSecond"),
     # What holds it: a source, a subtask of it, or a split of that.
-    "source silent": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
-    "subtask silent": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
-    "source quiet": ("{holder} has read {rows} rows, and none since {since}; others read on", "numRecordsOut"),
-    "subtask quiet": ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    **dict.fromkeys(
+        ("source silent", "subtask silent", "source quiet", "subtask quiet"),
+        ("{holder} has read {rows} rows, and none since {since}; others do", "numRecordsOut"),
+    ),
     "no split left": (
         "{holder} has had no split since {since}: each has ended, or another subtask reads it",
         "split currentWatermark, currentOutputWatermark",
     ),
     "split silent": ("the watermark of {holder} stands, that of {other} is ahead", "split currentWatermark"),
-    "source behind": ("{holder} is {behind} behind {other}, a change of {change} in the log", "currentOutputWatermark"),
-    "subtask behind": (
-        "{holder} is {behind} behind {other}, a change of {change} in the log",
-        "currentOutputWatermark",
+    **dict.fromkeys(
+        ("source behind", "subtask behind", "split behind"),
+        ("{holder} is {behind} behind {other}, a change of {change} in the log", "currentOutputWatermark; split"),
     ),
-    "split behind": ("{holder} is {behind} behind {other}, a change of {change} in the log", "split currentWatermark"),
     "gap changes": ("that distance changes in the log, which a delay does not", "currentOutputWatermark"),
     "all silent": ("no source has read a row since {since}", "numRecordsOut; numInputRows"),
     "pending": ("{rows} rows wait in the source", "pendingRecords; maxOffsetsBehindLatest"),
@@ -108,8 +108,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "the times of {holder} are {behind} off the clock in every poll, whole quarters of an hour",
         "currentOutputWatermark",
     ),
-    "unit": ("the times of {holder} are those of a clock in {in_unit}", "currentOutputWatermark; eventTime.max"),
-    "unit and speed": ("the times of {holder} are the clock's in {in_unit}, and go as fast", "currentOutputWatermark"),
+    **dict.fromkeys(
+        ("unit", "unit and speed"),
+        ("the times of {holder} are those of a clock in {in_unit}", "currentOutputWatermark; eventTime.max"),
+    ),
     "near 1970": ("the times of {holder} are {behind} after 1970", "currentOutputWatermark; eventTime.max"),
     "jumped": ("{holder} has jumped {behind} ahead; {rows} rows dropped since", "currentOutputWatermark; eventTime"),
     "jumped, then lost": ("no row was dropped before {since}, when {holder} jumped {behind} ahead", "all of both"),
@@ -123,7 +125,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "batch is due": ("the newest row moves it to {due}, and no batch without rows comes", "eventTime, status"),
     "next batch due": ("the newest row moves it to {due} in the next batch, each has had rows", "eventTime"),
     "times of one": ("a progress has the event times of one of several sources", "sources"),
-    "batch may be due": ("the newest row moves it to {due} in a batch without rows", "eventTime, status"),
+    "may be due": ("the newest row moves it to {due} in a batch without rows", "eventTime, status"),
     "back to back": ("one batch with rows follows the other, each takes {length}", "timestamp, durationMs"),
     "backlog not known": ("batch follows batch, each takes {length}, and no source says what waits", "durationMs"),
     "distance grows": ("the distance to the newest row grows from batch to batch, it is {behind}", "eventTime"),
@@ -136,7 +138,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "numRowsRemoved, numRowsTotal",
     ),
     "frees rows": ("rows have left the state before the watermark has risen by its distance", "numRowsRemoved"),
-    "needed less": ("the delay is {delay}, and no row needed more than {needed}", "eventTime.min, eventTime.max"),
+    "needed less": ("the delay is {delay}, and no row was more than {needed} behind", "eventTime.min, eventTime.max"),
     "needed more": ("the delay is {delay}, and a row was {needed} behind", "eventTime.min, eventTime.max"),
     "no times": ("rows have come without any event time", "eventTime"),
     "no times declared": ("the query reports no watermark at all, so it declares none", "eventTime.watermark"),
@@ -153,11 +155,30 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Each fact in words, a template over the values that it holds with, and the metrics that it is computed from."""
 
+_OF_FACTS: Final = {
+    "exception": Kind.NAME,
+    "other": Kind.NAME,
+    "waiting": Kind.NAME,
+    "since": Kind.MOMENT,
+    "got": Kind.MOMENT,
+    "sent": Kind.MOMENT,
+    "due": Kind.MOMENT,
+    "behind": Kind.LENGTH,
+    "change": Kind.LENGTH,
+    "delay": Kind.BOUND,
+    "needed": Kind.BOUND,
+    "length": Kind.LENGTH,
+    "rows": Kind.COUNT,
+    "rows_before": Kind.COUNT,
+    "rows_out": Kind.COUNT,
+    "share": Kind.SHARE,
+    "in_unit": Kind.WORD,
+}
+"""What else a sentence of a fact has; no answer lists it, so it needs no meaning."""
 LABELS: Final = vocabulary(
     ("job", Kind.NAME, "the job or query"),
     ("operator", Kind.NAME, "the operator whose watermark is asked for"),
     ("state", Kind.WORD, "the state of the job"),
-    ("exception", Kind.NAME, "the innermost reason why it has failed"),
     ("verdict", Kind.WORD, "what the facts come to"),
     ("because", Kind.WORD, "the facts that the verdict rests on"),
     ("cause", Kind.WORD, "the cause, or the first of the candidates"),
@@ -170,23 +191,8 @@ LABELS: Final = vocabulary(
     ("came_out", Kind.COUNT, "rows that came out since then"),
     ("dropped", Kind.COUNT, "rows dropped as late since then"),
     ("holder", Kind.NAME, "what holds it: a source, subtask, partition or operator"),
-    ("other", Kind.NAME, "one that is ahead of it"),
-    ("waiting", Kind.NAME, "what alignment pauses"),
-    ("since", Kind.MOMENT, "since when that is so"),
-    ("got", Kind.MOMENT, "the watermark that the operator has got"),
-    ("sent", Kind.MOMENT, "the watermark that it sends"),
-    ("due", Kind.MOMENT, "the watermark that the newest row makes"),
-    ("behind", Kind.LENGTH, "how far it is behind, or ahead"),
-    ("change", Kind.LENGTH, "by how much that has grown in the log"),
-    ("delay", Kind.LENGTH, "the delay of the watermark"),
-    ("needed", Kind.LENGTH, "the delay that the rows would have needed"),
-    ("length", Kind.LENGTH, "how long it takes"),
-    ("rows", Kind.COUNT, "how many rows"),
-    ("rows_before", Kind.COUNT, "how many there were before"),
-    ("rows_out", Kind.COUNT, "how many it has sent"),
-    ("share", Kind.SHARE, "in what part of its time"),
-    ("in_unit", Kind.WORD, "the unit of time"),
     ("not known", Kind.WORD, "the facts of which a metric was not reported"),
+    *((name, kind, "") for name, kind in _OF_FACTS.items()),
     *((name, Kind.FLAG, words) for name, (words, _) in WORDS.items()),
 )
 """The vocabulary of `wm.engine`: the values of an answer, and each fact as a flag."""
@@ -224,13 +230,8 @@ class Fact:
         template = re.sub(absent, _ABSENT, WORDS[self.name][0]) if absent else WORDS[self.name][0]
         return Facts(LABELS, self.values).fill(template)
 
-    @property
-    def metrics(self) -> str:
-        """The metrics that it is computed from."""
-        return WORDS[self.name][1]
-
     def __str__(self) -> str:
-        return f"{as_sentence(self.what)[:-1]} ({self.metrics})"
+        return f"{as_sentence(self.what)[:-1]} ({WORDS[self.name][1]})"
 
 
 _ABSENT: Final = "none yet"
@@ -269,6 +270,12 @@ def _fact(name: str, function: Callable[[Seen], Holds], seen: Seen) -> Fact:
     except NotReportedError:
         return Fact(name, None)
     return Fact(name, True, values) if isinstance(values, Mapping) else Fact(name, values)
+
+
+def in_state(job: Job, states: Sequence[str | None], since_ms: int) -> Holds:
+    """That a job is in one of some states, since when, and why."""
+    reason = job.exception or "no reason is reported"
+    return job.state in states and {"state": job.state, "exception": reason, "since": since_ms}
 
 
 def late_since(job: Job, at_ms: int | None = None) -> int:

@@ -20,6 +20,7 @@ from wmlab.engines.facts import (
     Holds,
     NotReportedError,
     Table,
+    in_state,
     is_the_clock,
     late_since,
     names_of,
@@ -71,11 +72,8 @@ def facts_of(job: Job) -> Table:
     return fact.table(View(job))
 
 
-def _state(view: View, states: Sequence[str]) -> Holds:
-    job = view.job
-    if job.state not in states:
-        return False
-    return {"state": job.state, "exception": job.exception or "no reason is reported", "since": same_since(job.states)}
+def _state(view: View, states: Sequence[str | None]) -> Holds:
+    return in_state(view.job, states, same_since(view.job.states))
 
 
 for _name, _those in _STATES.items():
@@ -85,7 +83,7 @@ for _name, _those in _STATES.items():
 @fact("not running")
 def _(view: View) -> Holds:
     known = (*_RUNNING, *(state for states in _STATES.values() for state in states))
-    return False if view.job.state in known else _state(view, [str(view.job.state)])
+    return view.job.state not in known and _state(view, [view.job.state])
 
 
 def _falls(view: View) -> list[tuple[int, str, int, int]]:

@@ -86,11 +86,6 @@ def address_of(text: str, headers: Mapping[str, str] | None = None) -> Address:
     return Address(base, job, known)
 
 
-def jobs_at_address(address: Address) -> list[Line]:
-    """All jobs that the interface knows, each with "jid", "name" and "state"."""
-    return _jobs(asker(address))
-
-
 def to_run(jobs: Sequence[Line]) -> list[Line]:
     """The jobs that somebody waits for: none that has ended, nor has failed and runs again under its name."""
     running = {each["name"] for each in jobs if each["state"] not in ENDED}
@@ -101,8 +96,8 @@ def to_run(jobs: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _jobs(ask: Asked) -> list[Line]:
-    """The jobs of the overview; raises `EngineError` for the JSON of anything but Flink."""
+def jobs_known(ask: Asked) -> list[Line]:
+    """All jobs of the overview, each with "jid", "name" and "state"; raises `EngineError` for the JSON of another."""
     answer = ask("/jobs/overview")
     jobs = answer.get("jobs") if isinstance(answer, dict) else None
     if not isinstance(jobs, list) or not all(
@@ -121,7 +116,7 @@ def poll(address: Address, *, job: str | None = None, polls: int = 40, every_ms:
     polls = the_number(polls, EngineError, name="polls", least=1, most=_MOST_POLLS)
     every_ms = the_duration(every_ms, EngineError, name="every_ms", least_ms=1)
     ask = asker(address)
-    chosen = _job(_jobs(ask), job or address.job)
+    chosen = _job(jobs_known(ask), job or address.job)
     try:
         header = _header(ask, chosen)
     except (LookupError, TypeError, AttributeError):

@@ -16,7 +16,18 @@ from typing import Final
 
 from wmlab.core.facts import Value
 from wmlab.core.words import DAY_MS, SECOND_MS
-from wmlab.engines.facts import FAR_MS, Functions, Holds, NotReportedError, Table, late_since, names_of, need, unit_of
+from wmlab.engines.facts import (
+    FAR_MS,
+    Functions,
+    Holds,
+    NotReportedError,
+    Table,
+    in_state,
+    late_since,
+    names_of,
+    need,
+    unit_of,
+)
 from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, time_of
 from wmlab.engines.spark_query import FOR_EVER, KEPT, MODE, NO_DATA, POLICY, WATERMARKS, WITHOUT_WATERMARK
 from wmlab.engines.tables import NONE_YET, QUERY
@@ -177,8 +188,7 @@ def facts_of(job: Job) -> Table:
 
 
 def _state(batches: Batches, state: str) -> Holds:
-    reason = batches.job.exception or "no reason is reported"
-    return batches.job.state == state and {"state": state, "exception": reason, "since": batches.last.end_ms}
+    return in_state(batches.job, [state], batches.last.end_ms)
 
 
 @fact("needs none")
@@ -395,7 +405,7 @@ def _batch_is_due(batches: Batches) -> Holds:
     return batches.job.waits is not False and batches.quiet_ms >= least_ms and _due(batches)
 
 
-@fact("batch may be due")
+@fact("may be due")
 def _(batches: Batches) -> Holds:
     """It waits for the first time: all batches before followed each other."""
     pauses = [after.at_ms - before.end_ms for before, after in pairwise(batches.every)]

@@ -52,19 +52,16 @@ def of_plan(text: str) -> dict[str, str]:
     analyzed = text.partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     declared = [f"{column} {delay.strip()}" for column, delay in _DECLARED.findall(analyzed)]
     columns = [columns for columns in _GROUPED.findall(analyzed) if not _OF_WATERMARK.search(columns)]
+    # How long the windows are, in ms.
+    lengths = [str(int(length) // 1_000) for length in _WINDOW.findall(analyzed)]
     mode = {MODE: modes[1]} if (modes := _MODE.search(text)) else {}
     if not declared:
         return mode
     return mode | {
         WATERMARKS: ", ".join(declared),
         WITHOUT_WATERMARK: re.sub(r"#\d+L?", "", ", ".join(columns)),
-        KEPT: ", ".join(dict.fromkeys([*_windows(analyzed), *_sides(text)])),
+        KEPT: ", ".join(dict.fromkeys([*lengths, *_sides(text)])),
     }
-
-
-def _windows(analyzed: str) -> list[str]:
-    """How long the windows of a plan are, in ms."""
-    return [str(int(length) // 1_000) for length in _WINDOW.findall(analyzed)]
 
 
 def _sides(text: str) -> list[str]:

@@ -112,7 +112,9 @@ def _rows_of_flink(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     nodes = header["plan"]["nodes"]
     inputs = {node["id"]: [names[edge["id"]] for edge in node.get("inputs", ())] for node in nodes}
     plans = {node["id"]: unescape(node.get("description", "")) for node in nodes}
-    delays = _planned_delays(nodes)
+    # The delay of each watermark by the number of its operator, where the plan states it: `ts - 2000:INTERVAL`.
+    stated = (match for node in nodes for match in _PLANNED_WATERMARK.finditer(node.get("description", "")))
+    delays = {match[1]: int(match[2] or 0) for match in stated}
     for poll in polls:
         job = {"at_ms": poll["at_ms"], "job": header["job"]["name"]}
         job |= {"state": poll.get("state"), "exception": poll.get("exception")}
@@ -120,12 +122,6 @@ def _rows_of_flink(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
             task = job | {"task": names[vertex], "inputs": inputs.get(vertex, []), "plan": plans.get(vertex)}
             for row in _rows_of_task(names[vertex], reported, delays):
                 yield task | row
-
-
-def _planned_delays(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """The delay of each watermark by the number of its operator, where Flink's plan states it: `ts - 2000:INTERVAL`."""
-    stated = (match for node in nodes for match in _PLANNED_WATERMARK.finditer(node.get("description", "")))
-    return {match[1]: int(match[2] or 0) for match in stated}
 
 
 def _rows_of_task(task: str, reported: Mapping[str, Any], delays: Mapping[str, int]) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ VERDICTS: Final[tuple[tuple[Verdict, tuple[str, ...]], ...]] = (
     ),
     ("cannot tell", ("short log",)),
     ("held", ("far", "grows", "queue grows", "distance grows")),
-    ("cannot tell", ("none yet", "may stand", "jumped last", "backlog not known", "batch may be due")),
+    ("cannot tell", ("none yet", "may stand", "jumped last", "backlog not known", "may be due")),
     ("no fault", ("moves",)),
 )
 """The first line of which a fact holds decides; "cannot tell" if none does.

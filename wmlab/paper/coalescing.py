@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
-from wmlab.core.answers import TableAnswer, text_table
+from wmlab.core.answers import text_table
 from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, chart_of, columns
 from wmlab.core.charts.scene import Blocks, Box, Panel, Steps, Value, known_spans, lanes
@@ -27,6 +27,7 @@ from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, Watermark, watermark_instance
 from wmlab.dataflow.model.processor import JobFailedError
 from wmlab.dataflow.rules import Rules
+from wmlab.paper.answer import PaperAnswer
 
 _BLANKS_AND_COMMENTS = r"(\s|##[^\n]*)*"
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
@@ -58,13 +59,9 @@ class CoalescedItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PaperCoalescing(TableAnswer[CoalescedItem]):
+class PaperCoalescing(PaperAnswer[CoalescedItem]):
     """Items one after the other, and the `chart` of the watermarks over them."""
 
-    rows: tuple[CoalescedItem, ...]
-    chart: Chart
-
-    entries: ClassVar[str] = "rows"
     heads: ClassVar[tuple[str, ...]] = ("in", "out", "idle inputs")
     left: ClassVar[tuple[int, ...]] = (0, 1, 2)
     schema: ClassVar[pa.Schema] = pa.schema(
@@ -72,25 +69,9 @@ class PaperCoalescing(TableAnswer[CoalescedItem]):
         + [pa.field("as_expected", pa.bool_(), nullable=False)]
     )
 
-    @property
-    def sentence(self) -> str:
-        """How many watermarks were emitted, and whether the text says the same."""
-        return self.chart.sentence
-
-    def to_dict(self) -> dict[str, Any]:
-        """The sentence and the items as dicts, lists and scalars."""
-        return {"sentence": self.sentence, "items": self.to_pandas().to_dict("records")}
-
     def __repr__(self) -> str:
         lines = text_table([tuple(map(str, row)) for row in self._rows()])
         return "\n".join([self.sentence, *lines])
-
-    def _repr_html_(self) -> str:
-        return self.chart.html + TableAnswer._repr_html_(self)
-
-    def _caption(self) -> str:
-        """Nothing: the sentence stands in the picture."""
-        return ""
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
         for row in self.rows:
@@ -253,16 +234,14 @@ def _watermarks(curves: Mapping[str, Sequence[tuple[int, int]]], key: int, end: 
     values = [value for points in curves.values() for _, value in points]
     margin = max(1, (max(values) - min(values)) // 8)
     layers = []
-    for (name, points), role in zip(curves.items(), (*_cycled(len(curves) - 1), "coalesced"), strict=True):
+    for (name, points), role in zip(
+        curves.items(), (*islice(cycle(_ROLES), len(curves) - 1), "coalesced"), strict=True
+    ):
         if points:
             xs, ys = [at for at, _ in points], list[Value](value for _, value in points)
             layers.append(Steps(name=name, role=role, xs=[*xs, end], ys=[*ys, ys[-1]], legend=True))
     title = f"watermark of key {key}" if several else "watermark"
     return Panel(up=Numbers(title, min(values) - margin, max(values) + margin), layers=layers)
-
-
-def _cycled(count: int) -> list[str]:
-    return [role for role, _ in zip(cycle(_ROLES), range(count), strict=False)]
 
 
 def _idle(rows: Sequence[CoalescedItem], count: int) -> Blocks:

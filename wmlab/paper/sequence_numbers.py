@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, get_args
+from typing import ClassVar, Final, get_args
 
 import pyarrow as pa
 
-from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_choice
 from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, chart_of, columns
@@ -22,6 +21,7 @@ from wmlab.core.charts.scene import Blocks, Box, lanes
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
+from wmlab.paper.answer import PaperAnswer
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 from wmlab.progress.model.tracker import ProgressRules, follow_buffers
@@ -42,17 +42,14 @@ class SequencePrefix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PaperSequences(TableAnswer[SequencePrefix]):
+class PaperSequences(PaperAnswer[SequencePrefix]):
     """The longest consecutive sequence of some buffers, one after the other.
 
     `prefix` is that of the rule "set" at the end, `missing` the sequences up to the highest that are not complete.
     """
 
-    rows: tuple[SequencePrefix, ...]
     missing: tuple[int, ...]
-    chart: Chart
 
-    entries: ClassVar[str] = "rows"
     heads: ClassVar[tuple[str, ...]] = ("buffer", *_RULES)
     schema: ClassVar[pa.Schema] = pa.schema(
         [("buffer", pa.string()), *(pa.field(rule, pa.int64(), nullable=False) for rule in _RULES)]
@@ -62,26 +59,6 @@ class PaperSequences(TableAnswer[SequencePrefix]):
     def prefix(self) -> int:
         """The longest consecutive sequence after the last buffer."""
         return self.rows[-1].set
-
-    @property
-    def sentence(self) -> str:
-        """The longest consecutive sequence as the document writes it, and where another rule disagrees."""
-        return self.chart.sentence
-
-    def to_dict(self) -> dict[str, Any]:
-        """The sentence and the buffers as dicts, lists and scalars."""
-        return {"sentence": self.sentence, "buffers": self.to_pandas().to_dict("records")}
-
-    def __repr__(self) -> str:
-        cells = [tuple(map(str, row)) for row in (self.heads, *self._rows())]
-        return "\n".join([self.sentence, *text_table(cells, right=range(1, len(self.heads)))])
-
-    def _repr_html_(self) -> str:
-        return self.chart.html + TableAnswer._repr_html_(self)
-
-    def _caption(self) -> str:
-        """Nothing: the sentence stands in the picture."""
-        return ""
 
     def _rows(self) -> Iterable[tuple[str | int, ...]]:
         return ((row.buffer, *(getattr(row, rule) for rule in _RULES)) for row in self.rows)

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_choice
-from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ModelError
 from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted
+from wmlab.paper.answer import PaperAnswer
 from wmlab.streams.answers.stream_cut import cut_head, cut_words
 from wmlab.streams.charts.stream_cut import draw_cut, step_name
 from wmlab.streams.model.cut import CutAlgorithm, CutRules, CutStep, stream_cut
@@ -42,36 +41,14 @@ class CutRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PaperCut(TableAnswer[CutRow]):
+class PaperCut(PaperAnswer[CutRow]):
     """The steps to a stream cut: `rows` in the notation of the document, `cut` as a position, `chart` as a picture."""
 
-    rows: tuple[CutRow, ...]
     cut: Position
-    chart: Chart
 
-    entries: ClassVar[str] = "rows"
     heads: ClassVar[tuple[str, ...]] = ("step", "segments", "missing")
     left: ClassVar[tuple[int, ...]] = (0, 1, 2)
     schema: ClassVar[pa.Schema] = pa.schema([(name, pa.string()) for name in ("step", "position", "missing")])
-
-    @property
-    def sentence(self) -> str:
-        """The cut."""
-        return self.chart.sentence
-
-    def to_dict(self) -> dict[str, Any]:
-        """The sentence and the steps as dicts, lists and scalars."""
-        return {"sentence": self.sentence, "steps": self.to_pandas().to_dict("records")}
-
-    def __repr__(self) -> str:
-        return "\n".join([self.sentence, *text_table([self.heads, *map(tuple, self._rows())])])
-
-    def _repr_html_(self) -> str:
-        return self.chart.html + TableAnswer._repr_html_(self)
-
-    def _caption(self) -> str:
-        """Nothing: the sentence stands in the picture."""
-        return ""
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
         return ((row.step, row.position, row.missing) for row in self.rows)
@@ -154,7 +131,7 @@ def _with_epoch(history: StreamHistory | None, number: int, created: list[Segmen
 def _segment(reader: TextReader, epoch: int, numbers: set[int]) -> Segment:
     """The segment that comes next: "2 [0-0.6]", "2 [0, 0.6)" or "2: 0..3/5"."""
     begin = reader.index
-    number = int(reader.take("[0-9]+", "the number of a segment"))
+    number = _number(reader)
     if number in numbers:
         raise reader.error(begin, f"segment {number} is there twice", "name each segment once, in its first epoch")
     numbers.add(number)
@@ -171,6 +148,10 @@ def _segment(reader: TextReader, epoch: int, numbers: set[int]) -> Segment:
         raise reader.error(keys_begin, wrong.problem.rstrip("."), wrong.remedy.rstrip(".")) from None
 
 
+def _number(reader: TextReader) -> int:
+    return int(reader.take("[0-9]+", "the number of a segment"))
+
+
 def _position(text: str, history: StreamHistory, offsets: Mapping[str, int]) -> Position:
     """A position of a text, "(1/972, 2/108)"; raises `ModelError` at the character that is wrong."""
     reader = TextReader(text)
@@ -179,7 +160,7 @@ def _position(text: str, history: StreamHistory, offsets: Mapping[str, int]) -> 
     reader.take(r"\(", 'a position, as "(1/972, 2/108)",')
     while True:
         begin = reader.index
-        number = int(reader.take("[0-9]+", "the number of a segment"))
+        number = _number(reader)
         reader.take("(@[0-9]+)?/", '"/" and an offset')
         if number not in ids or ids[number] in offset_by_id:
             problem = "is there twice" if number in ids else "is in no epoch"

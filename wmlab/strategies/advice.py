@@ -86,7 +86,6 @@ class Advice(FactAnswer):
     @property
     def facts(self) -> Facts:  # type: ignore[override]
         """What the advised strategy did on the unseen half, and what stands against it."""
-        (least, most), (first, last) = self.missed_range, self.lag_range
         facts: dict[str, Value] = {
             "log": self.name,
             "windows": None if self.windows is None else str(self.windows),
@@ -94,12 +93,8 @@ class Advice(FactAnswer):
             "target": self.target,
             "doubts": tuple(dict.fromkeys(doubt.kind.value for doubt in self.doubts)),
             "missed": self.missed_share,
-            "missed at least": least,
-            "missed at most": most,
             "late": None if self.windows is None else self.unseen.late_share,
             "lag": self.unseen.lag_p50_ms,
-            "least lag": first,
-            "largest lag": last,
         }
         return Facts(ADVICE_LABELS, facts)
 

@@ -10,7 +10,7 @@ A record below the X that it meets is late. What is lost of the late ones depend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import zip_longest
 from typing import Any, ClassVar, Final
@@ -271,10 +271,11 @@ class Comparison(FactAnswer, TableAnswer[Outcome]):
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for o in self.outcomes:
-            late = (f"{o.late_share:.3%}", _share(o.lost_share, 3), f"{o.worst_late_share:.2%}")
-            lags = (_time(o.lag_p50_ms), _time(o.lag_p95_ms), _time(o.gap_p50_ms), f"{o.unsafe_share:.1%}")
-            windows = (_share(o.complete_mean, 2), _count(o.open_max), _count(o.unclosed), _time(o.result_p50_ms))
-            cells = zip(self.columns, (o.name, *late, *lags, *windows, rounded(o.stall_ms)), strict=True)
+            late = (f"{o.late_share:.3%}", _cell(o.lost_share, "{:.3%}".format), f"{o.worst_late_share:.2%}")
+            lags = (*map(_cell, (o.lag_p50_ms, o.lag_p95_ms, o.gap_p50_ms)), f"{o.unsafe_share:.1%}")
+            windows = (_cell(o.complete_mean, "{:.2%}".format), _cell(o.open_max, grouped), _cell(o.unclosed, grouped))
+            results = (_cell(o.result_p50_ms), rounded(o.stall_ms))
+            cells = zip(self.columns, (o.name, *late, *lags, *windows, *results), strict=True)
             yield tuple(cell for name, cell in cells if name in self._heads())
 
 
@@ -427,13 +428,6 @@ def never_closed(outcome: Outcome) -> str:
     return f"{grouped(count)} of {counted(windows, 'window')} never {close}"
 
 
-def _time(length_ms: int | None) -> str:
-    return "–" if length_ms is None else rounded(length_ms)
-
-
-def _share(share: float | None, digits: int) -> str:
-    return "–" if share is None else f"{share:.{digits}%}"
-
-
-def _count(number: int | None) -> str:
-    return "–" if number is None else grouped(number)
+def _cell(value: Any, write: Callable[[Any], str] = rounded) -> str:
+    """A measure in words, by default a length; that a strategy has none is a dash."""
+    return "–" if value is None else write(value)

@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +36,6 @@ from wmlab.strategies.replay import as_trace, before, difference, group
 from wmlab.strategies.vocabulary import IDLE_HEADLINES, IDLE_LABELS
 
 InputsBy = Literal["writer", "key"]
-_FEW: Final = 0.001
-"""The share of late records of a timeout that the facts have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -123,8 +121,6 @@ class Idleness(FactAnswer):
 
     def timeout_ms(self, late_share: float) -> int:
         """The smallest timeout that makes at most that share of the records late."""
-        if not 0 <= late_share <= 1:
-            raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         most = within(float(late_share), self.rows)
         count = len(self.late_below_ms)
         return int(self.late_below_ms[count - 1 - most]) if count > most else 0
@@ -165,8 +161,7 @@ class Idleness(FactAnswer):
         facts["most late anyway"] = most if len(late) > 1 and 2 * late[most] > self.late_anyway else None
         if len(self.silences_ms):
             none_ms = self.timeout_ms(0)
-            facts |= {"timeout for 0.1%": self.timeout_ms(_FEW), "timeout for none": none_ms}
-            facts["longest hold"] = self.longest_hold_ms(none_ms)
+            facts |= {"timeout for none": none_ms, "longest hold": self.longest_hold_ms(none_ms)}
         return Facts(IDLE_LABELS, facts)
 
     @property

@@ -84,8 +84,6 @@ class LatenessCurve(FactAnswer):
 
     def bound_ms(self, late_share: float) -> int:
         """The smallest B at which at most that share of the records is late."""
-        if not 0 <= late_share <= 1:
-            raise ModelError(f"The late share {late_share!r} is not a share.", remedy="Give a number from 0 to 1.")
         steps = np.append(0, self.lateness)
         most = within(float(late_share), self.rows)
         return int(steps[np.searchsorted(-np.append(self.above, 0), -most, side="left")])
@@ -132,7 +130,7 @@ class LatenessCurve(FactAnswer):
         """Which bounds miss how many records."""
         facts: dict[str, Value] = {"log": self.name, "records": self.rows, "by": self.by}
         facts["windows"] = None if self.windows is None else str(self.windows)
-        bounds = {"bound for 1%": 0.01, "bound for 0.1%": 0.001, "bound for none": 0.0}
+        bounds = {"bound for 1%": 0.01, "bound for none": 0.0}
         facts |= {"missed at 0": self.late(0) / self.rows} | {name: self.bound_ms(of) for name, of in bounds.items()}
         return Facts(CURVE_LABELS, facts)
 

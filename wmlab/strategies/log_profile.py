@@ -29,7 +29,7 @@ from wmlab.core.words import (
 )
 from wmlab.strategies.charts.writers import writers as chart_of_writers
 from wmlab.strategies.clocks import each_writer, key_is_id
-from wmlab.strategies.findings import Finding, LogFindings, findings_html, findings_of
+from wmlab.strategies.findings import Finding, findings_html, findings_of
 from wmlab.strategies.model.strategy import ShareBetween, require_argument
 from wmlab.strategies.replay import Log, as_trace
 from wmlab.strategies.vocabulary import PROFILE_HEADLINE, PROFILE_LABELS, PROFILE_NEXT
@@ -49,8 +49,10 @@ class Profile(FactAnswer, TableAnswer[Any]):
     """
 
     log: Trace
-    of_log: LogFindings = field(repr=False)
-    """What the log has, and what is wrong with it."""
+    findings: tuple[Finding, ...]
+    writers: pd.DataFrame
+    bound_ms: int
+    ahead_ms: int
     ids: Any = field(repr=False)
     """The `id` of `profile`: the column by which copies are recognized."""
     late_share: float
@@ -63,7 +65,7 @@ class Profile(FactAnswer, TableAnswer[Any]):
         "arrivals (UTC)": "the first and the last",
         "wrong times": "records ahead of their arrival by more than the log explains, or older than the log is long",
         "early": "the share of records that arrive before they happen",
-        "out of order": "the share of records older than one of any writer that arrived before: late at bound 0",
+        "out of order": PROFILE_LABELS["out of order"].meaning,
         "copies": "records that repeat an earlier one: all columns but the arrival, or the id, are equal",
         "clock": "event time less arrival of the fastest record, beside that of the other writers; above 0 ahead",
         "longest silence": "the longest time without a record, until the end of the log",
@@ -73,29 +75,9 @@ class Profile(FactAnswer, TableAnswer[Any]):
     left = (0, 2, 3, 10)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What is dirty in the log."""
-        return self.of_log.findings
-
-    @property
-    def writers(self) -> pd.DataFrame:
-        """What the records of each writer show, one row each."""
-        return self.of_log.writers
-
-    @property
     def writers_listed(self) -> list[Any]:
         """The rows of `writers` as named tuples."""
         return list(each_writer(self.writers))
-
-    @property
-    def bound_ms(self) -> int:
-        """The constant bound of the log for the requested late share."""
-        return self.of_log.bound_ms
-
-    @property
-    def ahead_ms(self) -> int:
-        """How far a record may be ahead of its arrival."""
-        return self.of_log.ahead_ms
 
     def __getitem__(self, kind: str) -> Finding:
         for finding in self.findings:
@@ -165,9 +147,6 @@ class Profile(FactAnswer, TableAnswer[Any]):
             "next_calls": list(self.next_calls),
         }
 
-    def _moment(self, time_ms: int) -> str:
-        return moment(int(time_ms), clock_ms=self.log.span_ms[1])
-
     def __repr__(self) -> str:
         return self.text(["Next:", *(f"  {call}" for call in self.next_calls)])
 
@@ -216,7 +195,7 @@ class Profile(FactAnswer, TableAnswer[Any]):
 
     def _day_and_clock(self, time_ms: int) -> tuple[str, str]:
         """A time to the second, of an instant the day apart."""
-        text = self._moment(time_ms)
+        text = moment(int(time_ms), clock_ms=self.log.span_ms[1])
         instant = text.removesuffix(" UTC")
         if instant == text:
             return "", text
@@ -253,7 +232,8 @@ def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **c
     arguments = {"bad_rows": "drop"} | columns
     trace = as_trace(source if isinstance(source, Trace) else load(source, **arguments))
     ids = None if isinstance(source, Trace) else _ids(source, id, arguments, trace.rows)
-    return Profile(trace, findings_of(trace, late_share, None, ids), ids, late_share)
+    found = findings_of(trace, late_share, None, ids)
+    return Profile(trace, found.findings, found.writers, found.bound_ms, found.ahead_ms, ids, late_share)
 
 
 _CONTENT: Final = "all other columns"

@@ -343,6 +343,9 @@ def _cannot(why: str) -> Setting:
     return Setting("", why)
 
 
+_CONSTANT: Final = _cannot("its bound is a constant")
+
+
 def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Setting]:
     """The lines of a strategy that is not a constant bound."""
     if isinstance(strategy, PerWriterMinimum):
@@ -354,10 +357,10 @@ def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Sett
     name = type(strategy).__name__
     generator = f"with your own WatermarkGenerator, whose onEvent and onPeriodicEmit do what {name}.step does"
     return {
-        "Flink SQL": _cannot("its watermark is an expression of one row"),
+        "Flink SQL": _CONSTANT,
         "Flink": Setting("WatermarkStrategy.forGenerator(...)", generator),
-        "Spark": _cannot("its delay is a constant"),
-        "Kafka Streams": _cannot("the grace of a window is a constant"),
+        "Spark": _CONSTANT,
+        "Kafka Streams": _CONSTANT,
         "Beam": Setting(
             "withTimestampPolicyFactory(...)",
             f"with your own TimestampPolicy, whose getWatermark does what {name}.step does",
@@ -368,21 +371,18 @@ def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Sett
 def _least_over_writers(strategy: PerWriterMinimum, event_time: EventTimeColumn) -> dict[str, Setting]:
     bound_ms, idle_ms = strategy.bound, strategy.idle_ms
     partitions = "where each writer has a partition of its own in the source"
+    idleness = "" if idle_ms is None else f".withIdleness(Duration.ofMillis({idle_ms}L))"
     idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms';\n"
     spark = _spark(bound_ms, event_time)
     policy = "one for the stream of each writer, then union, with spark.sql.streaming.multipleWatermarkPolicy = min"
     streams = f"{policy}; {spark.note}" if spark.possible else spark.note
     return {
         "Flink SQL": _sql(bound_ms, event_time, partitions, idle_sql),
-        "Flink": Setting(f"{_bounded(bound_ms)}{'' if idle_ms is None else _idleness(idle_ms)}", partitions),
+        "Flink": Setting(f"{_bounded(bound_ms)}{idleness}", partitions),
         "Spark": replace(spark, note=streams) if idle_ms is None else _cannot("it has no idle timeout"),
         "Kafka Streams": _cannot("the stream time of a task is the largest time of all its partitions"),
         "Beam": _cannot("its policy moves a partition without records with the clock, less the delay"),
     }
-
-
-def _idleness(idle_ms: int) -> str:
-    return f".withIdleness(Duration.ofMillis({idle_ms}L))"
 
 
 def _guarded(strategy: Guarded, event_time: EventTimeColumn) -> dict[str, Setting]:

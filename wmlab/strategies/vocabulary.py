@@ -80,6 +80,12 @@ EFFECT: Final = "The constant bound is {bound} with them, and {bound without} wi
 OF_ROWS: Final = (FindingKind.WRONG_TIMES, FindingKind.EARLY, FindingKind.BEHIND, FindingKind.COPIES)
 """The kinds that know what their rows do to the constant bound."""
 
+_LOG: Final = ("log", Kind.NAME, "the name of the log")
+_RECORDS: Final = ("records", Kind.COUNT, "its records")
+_WINDOWS: Final = ("windows", Kind.NAME, "the windows that lose records")
+_TARGET: Final = ("target", Kind.SMALL_SHARE, "the share that may be missed")
+"""Labels of several answers."""
+
 FINDING_LABELS: Final[Vocabulary] = vocabulary(
     ("records", Kind.COUNT, "how many records the finding is about"),
     ("writer", Kind.NAME, "whose they are"),
@@ -104,7 +110,7 @@ FINDING_LABELS: Final[Vocabulary] = vocabulary(
     ("bound without", Kind.BOUND, "the constant bound without these records; of a tail the smaller one"),
     ("late by them", Kind.COUNT, "how many other records are late for the bound without them, because of them"),
     ("needed", Kind.COUNT, "how many records a log needs so that the share of each half can be told from the target"),
-    ("target", Kind.SMALL_SHARE, "the share that may be missed"),
+    _TARGET,
     ("missed by", Kind.SMALL_SHARE, "the share missed on the unseen half, less the target"),
     ("kept by", Kind.BOUND, "the least constant bound that would have kept the target there"),
     ("at most", Kind.SMALL_SHARE, "the upper end of the interval of the share missed there, at 95%"),
@@ -117,9 +123,13 @@ FINDING_LABELS: Final[Vocabulary] = vocabulary(
 """The labels of findings."""
 
 PROFILE_LABELS: Final[Vocabulary] = vocabulary(
-    ("log", Kind.NAME, "the name of the log"),
-    ("records", Kind.COUNT, "its good records"),
-    ("out of order", Kind.SHARE, "the share of records older than one that arrived before: late at bound 0"),
+    _LOG,
+    _RECORDS,
+    (
+        "out of order",
+        Kind.SHARE,
+        "the share of records older than one that arrived before, of any writer",
+    ),
     ("findings", Kind.WORD, "what is wrong with it"),
     ("copies are known", Kind.FLAG, "whether copies can be told: by all columns of the source, an id, or a key"),
 )
@@ -127,13 +137,12 @@ PROFILE_HEADLINE: Final = "The log {log} has {records} records, of which {out of
 PROFILE_NEXT: Final = ("Found in it: {findings}.", "Nothing in it is seen to be dirty.")
 
 CURVE_LABELS: Final[Vocabulary] = vocabulary(
-    ("log", Kind.NAME, "the name of the log"),
-    ("records", Kind.COUNT, "its records"),
-    ("windows", Kind.NAME, "the windows that lose records"),
+    _LOG,
+    _RECORDS,
+    _WINDOWS,
     ("by", Kind.WORD, "what has a watermark of its own"),
     ("missed at 0", Kind.SMALL_SHARE, "the share missed with the bound 0"),
     ("bound for 1%", Kind.BOUND, "the least bound with which at most 1% are missed"),
-    ("bound for 0.1%", Kind.BOUND, "the least bound with which at most 0.1% are missed"),
     ("bound for none", Kind.BOUND, "the least bound with which none is missed"),
 )
 CURVE_HEADLINE: Final = (
@@ -142,12 +151,11 @@ CURVE_HEADLINE: Final = (
 )
 
 IDLE_LABELS: Final[Vocabulary] = vocabulary(
-    ("log", Kind.NAME, "the name of the log"),
-    ("records", Kind.COUNT, "its records"),
+    _LOG,
+    _RECORDS,
     ("bound", Kind.BOUND, "the bound on the disorder of each of them"),
     ("late anyway", Kind.COUNT, "records that are late without a timeout"),
     ("most late anyway", Kind.NAME, "whose most of these are"),
-    ("timeout for 0.1%", Kind.BOUND, "the least timeout that makes at most 0.1% of the records late"),
     ("timeout for none", Kind.BOUND, "the least timeout that makes none late"),
     ("longest hold", Kind.LENGTH, "for how long a silent one holds the watermark with it, at most"),
 )
@@ -157,9 +165,9 @@ IDLE_HEADLINES: Final = (
 )
 
 COMPARISON_LABELS: Final[Vocabulary] = vocabulary(
-    ("log", Kind.NAME, "the name of the log"),
-    ("records", Kind.COUNT, "its records"),
-    ("windows", Kind.NAME, "the windows that lose records"),
+    _LOG,
+    _RECORDS,
+    _WINDOWS,
     ("misses least", Kind.NAME, "the usable strategy that misses the fewest records, and of these lags least"),
     ("misses", Kind.SMALL_SHARE, "the share that it misses"),
     ("its lag", Kind.LENGTH, "its median lag"),
@@ -187,18 +195,14 @@ COMPARISON_NEXT: Final = (
 )
 
 ADVICE_LABELS: Final[Vocabulary] = vocabulary(
-    ("log", Kind.NAME, "the name of the log"),
-    ("windows", Kind.NAME, "the windows that lose records"),
+    _LOG,
+    _WINDOWS,
     ("strategy", Kind.NAME, "what is advised, with the parameters of the first half"),
-    ("target", Kind.SMALL_SHARE, "the share that may be missed"),
+    _TARGET,
     ("doubts", Kind.WORD, "the findings that stand against the advice"),
     ("missed", Kind.SMALL_SHARE, "the share missed on the unseen half"),
-    ("missed at least", Kind.SMALL_SHARE, "the lower end of its interval, at 95%"),
-    ("missed at most", Kind.SMALL_SHARE, "the upper end"),
     ("late", Kind.SMALL_SHARE, "the share of late records on the unseen half"),
     ("lag", Kind.LENGTH, "the median lag on the unseen half"),
-    ("least lag", Kind.LENGTH, "the lower end of its interval, at 95%"),
-    ("largest lag", Kind.LENGTH, "the upper end"),
 )
 ADVICE_HEADLINES: Final = (
     "The log {log} does not support a watermark for {target} ({doubts}); the best guess is {strategy}.",
@@ -211,7 +215,7 @@ ADVICE_EXPECTED: Final = (
 
 CHART_LABELS: Final[Vocabulary] = vocabulary(
     ("writers", Kind.COUNT, "how many writers the log has"),
-    ("records", Kind.COUNT, "its records"),
+    _RECORDS,
     ("silent", Kind.NAME, "writers that are silent for a long time"),
     ("wrong time", Kind.COUNT, "records with a wrong time"),
     ("wrong time of", Kind.NAME, "whose they are"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
@@ -54,21 +54,40 @@ class Rule:
 
 
 @dataclass(slots=True)
-class OfStrategy:
-    """The watermark of a strategy after each record and tick."""
+class _OfState:
+    """Base of the machines with a state, which a restart begins again; `restarted` is the answer to that."""
+
+    state: Any = field(init=False)
+    restarted: ClassVar[Answer] = None
+
+    def __post_init__(self) -> None:
+        self.state = self._begin()
+
+    def step(self, item: Step) -> Answer:
+        """The answer to one step."""
+        if item["op"] != "restart":
+            return self._answer(item)
+        self.state = self._begin()
+        return self.restarted
+
+    def _begin(self) -> Any:
+        raise NotImplementedError
+
+    def _answer(self, item: Step) -> Answer:
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class OfStrategy(_OfState):
+    """X of a strategy, or its native watermark, after each record and tick; None before anything is known."""
 
     strategy: Strategy[Any]
     native: bool = False
-    state: Any = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.state = self.strategy.start()
+    def _begin(self) -> Any:
+        return self.strategy.start()
 
-    def step(self, item: Step) -> Answer:
-        """X, or the native watermark; None before anything is known."""
-        if item["op"] == "restart":
-            self.state = self.strategy.start()
-            return None
+    def _answer(self, item: Step) -> Answer:
         of = Record(item["time"], item["now"], item["writer"]) if item["op"] == "record" else Tick(item["now"])
         self.state, x, native = self.strategy.step(self.state, of)
         watermark = native if self.native else x
@@ -76,21 +95,17 @@ class OfStrategy:
 
 
 @dataclass(slots=True)
-class Valve:
-    """The valve of a task of Flink over its channels."""
+class Valve(_OfState):
+    """What goes downstream of the valve of a task of Flink over its channels."""
 
     channels: int
     rule: flink.ValveRule = "fixed"
-    state: flink.Combined = field(init=False)
+    restarted: ClassVar[Answer] = []
 
-    def __post_init__(self) -> None:
-        self.state = flink.initially_combined(range(self.channels))
+    def _begin(self) -> flink.Combined:
+        return flink.initially_combined(range(self.channels))
 
-    def step(self, item: Step) -> Answer:
-        """What goes downstream."""
-        if item["op"] == "restart":
-            self.state = flink.initially_combined(range(self.channels))
-            return []
+    def _answer(self, item: Step) -> Answer:
         if item["op"] == "watermark":
             self.state, emitted = flink.channel_watermark(self.state, item["channel"], item["time"])
         else:
@@ -99,24 +114,18 @@ class Valve:
 
 
 @dataclass(slots=True)
-class Coalescer:
-    """Jet's coalescing of keyed watermarks over its inputs."""
+class Coalescer(_OfState):
+    """What Jet's coalescing emits over its inputs, watermarks as ["watermark", key, time] before ["idle"]."""
 
     inputs: int
-    state: KeyedCoalescer = field(init=False)
+    restarted: ClassVar[Answer] = []
 
-    def __post_init__(self) -> None:
-        self.state = KeyedCoalescer(self.inputs)
+    def _begin(self) -> KeyedCoalescer:
+        return KeyedCoalescer(self.inputs)
 
-    def step(self, item: Step) -> Answer:
-        """What is emitted, watermarks as ["watermark", key, time] before ["idle"]."""
-        if item["op"] == "restart":
-            self.state = KeyedCoalescer(self.inputs)
-            return []
-        if item["op"] == "watermark":
-            emitted = self.state.step(item["input"], Watermark(item["key"], item["time"]))
-        else:
-            emitted = self.state.step(item["input"], _ITEMS[item["op"]])
+    def _answer(self, item: Step) -> Answer:
+        of: Item = Watermark(item["key"], item["time"]) if item["op"] == "watermark" else _ITEMS[item["op"]]
+        emitted = self.state.step(item["input"], of)
         return [["watermark", of.key, of.value] if isinstance(of, Watermark) else ["idle"] for of in emitted]
 
 
@@ -124,38 +133,31 @@ _ITEMS: Final[Mapping[str, Item]] = {"event": (), "idle": IDLE_MESSAGE, "done": 
 
 
 @dataclass(slots=True)
-class Tracker:
-    """NebulaStream's progress over origins whose buffers come in any order."""
+class Tracker(_OfState):
+    """The global watermark of NebulaStream over origins whose buffers come in any order."""
 
     origins: list[int]
-    state: ProgressTracker = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.state = ProgressTracker(self.origins)
+    def _begin(self) -> ProgressTracker:
+        return ProgressTracker(self.origins)
 
-    def step(self, item: Step) -> Answer:
-        """The global watermark."""
-        if item["op"] == "restart":
-            self.state = ProgressTracker(self.origins)
-        else:
-            names = ("origin", "sequence", "chunk", "last", "time")
-            self.state.step(TupleBuffer(*(item[name] for name in names)))
+    def _answer(self, item: Step) -> Answer:
+        self.state.step(TupleBuffer(*(item[name] for name in ("origin", "sequence", "chunk", "last", "time"))))
         return self.state.watermark
 
 
 @dataclass(slots=True)
-class Batches:
-    """The watermark of a query of Spark between its batches."""
+class Batches(_OfState):
+    """The watermark of a query of Spark, which removes state, and that by which the batch just ended dropped rows."""
 
     delays: Mapping[Hashable, int]
     policy: spark.WatermarkPolicy
-    state: spark.QueryWatermarks = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.state = spark.watermarks(self.delays)
+    def _begin(self) -> spark.QueryWatermarks:
+        return spark.watermarks(self.delays)
 
     def step(self, item: Step) -> Answer:
-        """The watermark, which removes state, and the one by which the batch just ended dropped rows."""
+        """Both, also after a restart, which keeps the watermark."""
         if item["op"] == "restart":
             self.state = spark.after_restart(self.state)
         else:

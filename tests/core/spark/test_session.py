@@ -13,8 +13,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -27,6 +29,8 @@ from wmlab.core.spark import session
 from wmlab.core.spark.session import spark_session, the_session
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
+
+SPAWNED: Final = get_context("spawn")
 
 
 def in_a_thread() -> SparkSession:
@@ -203,34 +207,59 @@ def test_another_session_can_be_started_after_one_was_stopped(told: list[str]) -
     assert [line.partition(" on ")[2] for line in told[-2:]] == ["local[1] 3 True"] * 2
 
 
+def _make_folder(ends: Connection) -> None:
+    """Make a scratch folder, say which, and end when asked to."""
+    ends.send(session._scratch_folder()[0])
+    ends.recv()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_folder_goes_with_the_process_that_made_it_or_with_the_next_one(
+    is_killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    ours, theirs = SPAWNED.Pipe()
+    process = SPAWNED.Process(target=_make_folder, args=(theirs,))
+    process.start()
+    home = ours.recv()
+    (home / ".socket").touch()
+    session.remove_abandoned_folders()
+    assert sorted(path.name for path in home.iterdir()) == [".socket", "spark.log"], "it lives"
+    if is_killed:
+        process.kill()
+    else:
+        ours.send("end")
+    process.join()
+    assert home.exists() == is_killed
+    session.remove_abandoned_folders()
+    assert not home.exists()
+
+
 def test_the_folders_of_jvms_that_are_gone_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
-    logs = {}
-    for name in ("wmlab-scratch-gone", "wmlab-scratch-running", "wmlab-other"):
-        (tmp_path / name).mkdir()
-        logs[name] = session._locked_log(tmp_path / name)
+    (tmp_path / "wmlab-other").mkdir()
+    (tmp_path / "wmlab-other" / "spark.log").touch()
     (tmp_path / "wmlab-scratch-without-log").mkdir()
-    with logs.pop("wmlab-scratch-running") as log:
+    home, log = session._scratch_folder()
+    with log:
         jvm = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=log)
-    for log in logs.values():
-        log.close()
     session.remove_abandoned_folders()
-    left = ["wmlab-other", "wmlab-scratch-running", "wmlab-scratch-without-log"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == left
+    left = ["wmlab-other", "wmlab-scratch-without-log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*left, home.name])
     jvm.communicate(b"\n")
     session.remove_abandoned_folders()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["wmlab-other", "wmlab-scratch-without-log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 def test_a_folder_that_a_jvm_writes_to_while_it_is_removed_is_removed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
-    home = tmp_path / "wmlab-scratch-ending"
-    home.mkdir()
+    home, log = session._scratch_folder()
     with monkeypatch.context() as socket_comes:
         socket_comes.setattr(session.shutil, "rmtree", lambda *_, **__: None)
-        session._remove_folder(home)
+        session._remove_folder(home, log)
     assert home.exists()
     session.remove_abandoned_folders()
     assert list(tmp_path.iterdir()) == []

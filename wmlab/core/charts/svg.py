@@ -8,7 +8,7 @@ No scripts, no ids, no outside fonts or files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby, pairwise
@@ -190,12 +190,8 @@ def _inside(layer: Layer, area: PlotArea, *, hover: bool) -> list[str]:
         return _layer(replace(layer, xs=xs, ys=ys, hover=words), area, hover=hover)
     # What is drawn in a picture of its own ends at the rim of that.
     box = " ".join(map(_px, (area.left, area.top, area.width, area.height)))
-    x, y, width, height = box.split()
-    return [
-        f'<svg x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{box}">',
-        *_layer(layer, area, hover=hover),
-        "</svg>",
-    ]
+    names = dict(zip(("x", "y", "width", "height"), box.split(), strict=True))
+    return [_begin("svg", names | {"viewBox": box}), *_layer(layer, area, hover=hover), "</svg>"]
 
 
 def _layer(layer: Layer, area: PlotArea, *, hover: bool) -> list[str]:
@@ -218,7 +214,7 @@ def _layer(layer: Layer, area: PlotArea, *, hover: bool) -> list[str]:
 
 def _titled(part: str, words: str) -> str:
     """A part of the picture with the words that a browser shows next to the pointer."""
-    return f"<g><title>{escape(words)}</title>{part}</g>"
+    return _element("g", {}, _element("title", {}, escape(words)) + part)
 
 
 def _stairs(layer: Steps, area: PlotArea) -> list[str]:
@@ -283,52 +279,60 @@ class PlotArea:
 
 def document(width: float, height: float, *, title: str, desc: str, parts: Iterable[str]) -> str:
     """The whole picture; `title` and `desc` are what a screen reader says."""
-    size = f'width="{_px(width)}" height="{_px(height)}" viewBox="0 0 {_px(width)} {_px(height)}"'
-    look = f'role="img" font-family="{escape(FONT)}" style="max-width:100%;height:auto"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {look}>'
-    paper = f'<rect width="{_px(width)}" height="{_px(height)}" rx="4" {_fill("paper")}/>'
-    drawn = [paper, *parts]
-    lines = [head, f"<title>{escape(title)}</title>", f"<desc>{escape(desc)}</desc>", _dark_style(drawn), *drawn]
-    return "\n".join(line for line in [*lines, "</svg>"] if line)
+    size = {"width": _px(width), "height": _px(height)}
+    look = {"role": "img", "font-family": escape(FONT), "style": "max-width:100%;height:auto"}
+    box = {"viewBox": f"0 0 {_px(width)} {_px(height)}"}
+    head = _begin("svg", {"xmlns": "http://www.w3.org/2000/svg"} | size | box | look)
+    drawn = [_element("rect", size | {"rx": "4"} | _fill("paper")), *parts]
+    said = [_element(name, {}, escape(words)) for name, words in (("title", title), ("desc", desc))]
+    return "\n".join(line for line in [head, *said, _dark_style(drawn), *drawn, "</svg>"] if line)
+
+
+def _begin(name: str, attributes: Mapping[str, str]) -> str:
+    """The tag with which an element begins."""
+    return " ".join([f"<{name}", *(f'{key}="{value}"' for key, value in attributes.items())]) + ">"
+
+
+def _element(name: str, attributes: Mapping[str, str], content: str = "") -> str:
+    """An element, whose content is SVG already."""
+    begin = _begin(name, attributes)
+    return f"{begin}{content}</{name}>" if content else f"{begin[:-1]}/>"
 
 
 def text(
     x: float, y: float, words: str, role: str, *, size: float = TICK_PX, anchor: str = "start", bold: bool = False
 ) -> str:
     """One line of text; `y` is its baseline and `anchor` is start, middle or end."""
-    extra = ("" if anchor == "start" else f' text-anchor="{anchor}"') + (' font-weight="600"' if bold else "")
-    return f'<text x="{_px(x)}" y="{_px(y)}" font-size="{_px(size)}"{extra} {_fill(role)}>{escape(words)}</text>'
+    extra = ({} if anchor == "start" else {"text-anchor": anchor}) | ({"font-weight": "600"} if bold else {})
+    place = {"x": _px(x), "y": _px(y), "font-size": _px(size)}
+    return _begin("text", place | extra | _fill(role)) + f"{escape(words)}</text>"
 
 
 def line(points: Sequence[tuple[float, float]], role: str, *, thin: bool = False) -> str:
     """A polyline through pixel points, in the role's width, or thin, and dash."""
     look = ROLES[role]
-    width = THIN_PX if thin else look.width
-    dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
-    return (
-        f'<path d="{_path(points)}" fill="none" {_stroke(role)} stroke-width="{_px(width)}"{dash}'
-        ' stroke-linejoin="round"/>'
-    )
+    dash = {"stroke-dasharray": look.dash} if look.dash else {}
+    stroke = _stroke(role, THIN_PX if thin else look.width) | dash | {"stroke-linejoin": "round"}
+    return _element("path", {"d": _path(points)} | stroke)
 
 
 def polygon(points: Sequence[tuple[float, float]], role: str, *, opacity: float) -> str:
     """A filled polygon through pixel points."""
-    return f'<path d="{_path(points)}Z" {_fill(role)} fill-opacity="{_px(opacity, 2)}"/>'
+    return _element("path", {"d": f"{_path(points)}Z"} | _fill(role) | {"fill-opacity": _px(opacity, 2)})
 
 
 def point(x: float, y: float, shape: str, role: str, *, size: float = 4) -> str:
     """A marker centred at the pixel: circle, diamond, triangle or cross; `size` is half its width."""
     if shape == "circle":
-        return f'<circle cx="{_px(x)}" cy="{_px(y)}" r="{_px(size)}" {_fill(role)}/>'
+        return _element("circle", {"cx": _px(x), "cy": _px(y), "r": _px(size)} | _fill(role))
     if shape == "cross":
         strokes = [[(x - size, y - size), (x + size, y + size)], [(x - size, y + size), (x + size, y - size)]]
-        crossing = "".join(_path(stroke) for stroke in strokes)
-        return f'<path d="{crossing}" fill="none" {_stroke(role)} stroke-width="2"/>'
+        return _element("path", {"d": "".join(map(_path, strokes))} | _stroke(role, 2))
     corners = {
         "diamond": [(x, y - size), (x + size, y), (x, y + size), (x - size, y)],
         "triangle": [(x, y - size), (x + size, y + size), (x - size, y + size)],
     }[shape]
-    return f'<path d="{_path(corners)}Z" {_fill(role)}/>'
+    return _element("path", {"d": f"{_path(corners)}Z"} | _fill(role))
 
 
 def x_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, below: float | None) -> list[str]:
@@ -345,8 +349,8 @@ def y_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, offset: float) 
     parts = [line([(area.left, area.y(t.value)), (area.right, area.y(t.value))], "grid") for t in ticks]
     parts += [text(area.left - 8, area.y(t.value) + 4, t.label, "text", anchor="end") for t in ticks]
     x, y = _px(area.left - offset), _px(area.top + area.height / 2)
-    turned = f'font-size="{_px(TEXT_PX)}" text-anchor="middle" transform="rotate(-90 {x} {y})"'
-    return [*parts, f'<text x="{x}" y="{y}" {turned} {_fill("text")}>{escape(title)}</text>']
+    turned = {"font-size": _px(TEXT_PX), "text-anchor": "middle", "transform": f"rotate(-90 {x} {y})"}
+    return [*parts, _begin("text", {"x": x, "y": y} | turned | _fill("text")) + f"{escape(title)}</text>"]
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
@@ -367,12 +371,17 @@ def _px(value: float, digits: int = 1) -> str:
     return "0" if short == "-0" else short
 
 
-def _fill(role: str) -> str:
-    return f'class="wmlab-fill-{role}" fill="{ROLES[role].light}"'
+def _fill(role: str) -> dict[str, str]:
+    return {"class": f"wmlab-fill-{role}", "fill": ROLES[role].light}
 
 
-def _stroke(role: str) -> str:
-    return f'class="wmlab-stroke-{role}" stroke="{ROLES[role].light}"'
+def _stroke(role: str, width: float) -> dict[str, str]:
+    return {
+        "fill": "none",
+        "class": f"wmlab-stroke-{role}",
+        "stroke": ROLES[role].light,
+        "stroke-width": _px(width),
+    }
 
 
 def _dark_style(drawn: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ run. So the embedded JVM is started with its output going to a log file. It list
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
@@ -19,6 +18,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
@@ -108,6 +108,8 @@ _REPEATING: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark that print the stack of the JVM above an exception which says the same."""
 
 _log_file: Path | None = None
+_scratch: tuple[Path, BinaryIO] | None = None
+"""The scratch folder of the JVM that this process uses, and its log."""
 _session: SparkSession | None = None
 _lock: Final = threading.Lock()
 
@@ -247,50 +249,53 @@ def _look_for_wmlab(spark: SparkSession, master: str) -> None:
         )
 
 
-def _remove_folder(home: Path) -> None:
+def _remove_folder(home: Path, log: BinaryIO) -> None:
     """Remove the scratch folder of this process, or mark it as abandoned: its JVM still ends, and may add a socket."""
+    log.close()
     shutil.rmtree(home, ignore_errors=True)
     if home.exists():
         (home / _LOG).touch()
 
 
 def remove_abandoned_folders() -> None:
-    """Remove the scratch folders of JVMs that are gone: a process that is killed does not remove its own.
+    """Remove the scratch folders of processes and JVMs that are gone: one that is killed does not remove its own.
 
-    A JVM holds a lock on the log in its folder as long as it lives, even if it outlives the process that started it.
-    A folder without a log belongs to a JVM that others have started, and stays.
+    Both hold a lock on the log in their folder as long as they live; a JVM may outlive the process that started it.
     """
     if fcntl is None:
         return
     for path in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*/{_LOG}"):
-        with suppress(OSError), path.open("rb") as log:  # held by its JVM, of another user, or just removed
+        with suppress(OSError), path.open("rb") as log:  # held, of another user, or just removed
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path.parent, ignore_errors=True)
 
 
-def _locked_log(home: Path) -> BinaryIO:
-    """The log of the JVM that is about to start, with a lock that the JVM inherits with its output."""
+def _scratch_folder() -> tuple[Path, BinaryIO]:
+    """A new scratch folder, and its log with a lock, which a JVM inherits with its output.
+
+    It goes with this process, also with one of `multiprocessing`, for which `atexit` does nothing.
+    """
+    remove_abandoned_folders()
+    home = Path(tempfile.mkdtemp(prefix=_SCRATCH))
     path = home / "starting.log"
     log = path.open("wb")
     if fcntl is not None:
         fcntl.flock(log, fcntl.LOCK_SH)
     path.rename(home / _LOG)  # once it is locked, so that no other process takes it for abandoned
-    return log
+    Finalize(None, _remove_folder, (home, log), exitpriority=0)
+    return home, log
 
 
 def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file; after a stopped one, in the same JVM."""
     from pyspark.java_gateway import launch_gateway
 
-    global _log_file
+    global _log_file, _scratch
     settings = dict(_DRIVER)
     gateway = SparkContext._gateway
-    if gateway is None or _log_file is None:
-        remove_abandoned_folders()
-        home = Path(tempfile.mkdtemp(prefix=_SCRATCH))
-        atexit.register(_remove_folder, home)
-    else:
-        home = _log_file.parent
+    if gateway is None or _scratch is None:
+        _scratch = _scratch_folder()
+    home, log = _scratch
     if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):
         # The servers of a local cluster would listen on all addresses.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -306,10 +311,9 @@ def _embedded(master: str) -> SparkSession:
     if gateway is None and _OF_A_JVM in os.environ:
         gateway = launch_gateway(conf=conf)  # type: ignore[no-untyped-call]
     elif gateway is None:
-        with _locked_log(home) as log:
-            _log_file = home / _LOG
-            output = {"stdout": log, "stderr": log}
-            gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
+        _log_file = home / _LOG
+        output = {"stdout": log, "stderr": log}
+        gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
     # What the JVM was started with, by PYSPARK_SUBMIT_ARGS for one, stands.
     conf = SparkConf(_jvm=gateway.jvm).setMaster(master).setAppName("wmlab")
     for name, setting in settings.items():

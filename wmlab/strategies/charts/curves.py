@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from wmlab.core.charts.axis import Axis, Numbers, Tick, shown_range, single, time_axis
-from wmlab.core.charts.chart import Chart, chart_of, share_of
+from wmlab.core.charts.chart import Chart, chart_of, drawn_words, share_of
 from wmlab.core.charts.scene import (
     Between,
     Blocks,
@@ -112,7 +112,7 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
     title = title or f"How complete is {trace.name}, for which latency?"
     late = "late" if windows is None else f"lost by {windows}"
     note = joined(
-        _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags)),
+        drawn_words((drawn, sum(lag_ms <= across.high for lag_ms in lags), "steps of the curve")),
         _beyond_lags(curve, across.high - curve.base_lag_ms, late),
         _at_the_edge(sum(_at_edge(across, lag) != lag for o in placed if (lag := o.lag_p50_ms) is not None)),
     )
@@ -157,15 +157,6 @@ def _at_edge(axis: Axis, lag_ms: int) -> int:
     """Where a lag is drawn: one beyond the axis near its end."""
     margin = (axis.high - axis.low) // _MARGIN
     return max(min(lag_ms, axis.high - margin), axis.low + margin) if not axis.low <= lag_ms <= axis.high else lag_ms
-
-
-def _of_steps(drawn: int, count: int) -> str:
-    if drawn == count:
-        return ""
-    return (
-        f"Drawn are {grouped(drawn)} of {grouped(count)} steps of the curve: it is never too high, and too low by "
-        "less than a pixel."
-    )
 
 
 def _at_the_edge(count: int) -> str:
@@ -268,7 +259,9 @@ def uncertainty(trace: Trace, strategy: PravegaWatermark | None = None, *, title
     ]
     drawn_rows = time.thin(log, [lower, upper, ideal])
     at = drawn_rows.arrivals(log)
-    downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
+    # The perfect watermark has the room that the others leave it.
+    shown_lags = shown_range([single([*lower, *upper, *late.delays])], [single(ideal)])
+    downwards = _durations("behind the arrivals", shown_lags).turned()
     low, high, best, width = (drawn_rows.of(values) for values in (lower, upper, ideal, apart))
     width_axis = _durations(
         "upper − lower", [0, *shown_range([single(apart)], least_ms=time.axis.high - time.axis.low)]
@@ -347,9 +340,7 @@ class _Late:
     @property
     def sampled(self) -> str:
         """How many are drawn, if not all."""
-        if len(self.drawn_at) == len(self.rows):
-            return ""
-        return f"Drawn are {grouped(len(self.drawn_at))} of {counted(len(self.rows), 'late record')}."
+        return drawn_words((len(self.drawn_at), len(self.rows), "late records"))
 
     @property
     def layer(self) -> Dots:
@@ -385,11 +376,6 @@ def _behind(arrival: Any, x: Any) -> list[Value]:
     lags = np.zeros_like(arrival)
     lags[known] = difference(arrival, x, known)
     return [lag if is_known else None for lag, is_known in zip(lags.tolist(), known.tolist(), strict=True)]
-
-
-def _behind_axis(name: str, values: Sequence[Value], ideal: Sequence[Value]) -> Axis:
-    """An axis over what is shown of the values, and of the perfect watermark as far as it leaves them room."""
-    return _durations(name, shown_range([single(values)], [single(ideal)]))
 
 
 def _durations(name: str, values: Iterable[int | None], pad_percent: int = 6) -> Axis:

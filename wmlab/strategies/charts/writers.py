@@ -60,12 +60,8 @@ def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> C
     ]
     facts = _facts(trace, clocks, flags)
     sentence = "".join(map(facts.fill, facts.chosen(WRITERS_HEADLINES)))
-    marks = [
-        f"Marked are {grouped(len(dots.xs))} of {grouped(count)} records of the kind {noun!r}."
-        for (dots, count), (noun, _, _) in zip(marked, _LOOKS, strict=True)
-        if len(dots.xs) < count
-    ]
-    note = joined(drawn_words((len(drawn), len(clocks), "writers")), *marks, time.beyond)
+    marks = ((len(dots.xs), count, f"marks {dots.name!r}") for dots, count in marked)
+    note = joined(drawn_words((len(drawn), len(clocks), "writers"), *marks), time.beyond)
     spans = [(c.writer, begin, end, end == end_ms) for c in clocks for begin, end in c.silences]
     title = title or f"Who sends when, and whose times are wrong in {trace.name}?"
     names = [clock.writer for clock in drawn]

@@ -49,13 +49,15 @@ def rank(share: float, count: int) -> int:
 
 
 def within(share: float, count: int) -> int:
-    """The most of `count` whose share `number / count` is not above `share`, from 0 to 1.
+    """The most of `count` whose share `number / count` is not above `share`; raises `ModelError` if that is none.
 
     A share is taken for the quotient that it stands for: 29 of 100 are within 0.29, though as a double that is less.
 
     >>> within(0.29, 100), within(29 / 100, 100), within(0.1, 39), within(1, 7)
     (29, 29, 3, 7)
     """
+    if not 0 <= share <= 1:
+        raise ModelError(f"The late share {share!r} is not a share.", remedy="Give a number from 0 to 1.")
     number = min(count, floor(share * count))
     while number / count > share:
         number -= 1

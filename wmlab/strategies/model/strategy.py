@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Name
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, WrapValidator
 
 from wmlab.core.durations import Duration, from_text
-from wmlab.core.errors import ModelError, closest, complaint
+from wmlab.core.errors import ModelError, complaint, did_you_mean
 
 UNKNOWN: Final = -(2**63)
 """X before anything is known: no record is late."""
@@ -97,8 +97,7 @@ class Strategy(Generic[StrategyState]):
         """Raises `ModelError` for a parameter that the strategy does not have."""
         names = list(getattr(cls, "__dataclass_fields__", parameters))
         for name in parameters.keys() - names:
-            close = closest(name, names)
-            problem = f"{cls.__name__}.{name}: no such parameter{f', did you mean {close}?' if close else '.'}"
+            problem = f"{cls.__name__}.{name}: no such parameter{did_you_mean(name, names) or '.'}"
             raise ModelError(problem, remedy=f"use some of {', '.join(names)}.")
         return super().__new__(cls)
 
