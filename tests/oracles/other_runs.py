@@ -187,7 +187,7 @@ def expected_run(seed: int) -> Scenario:
     return Scenario(
         f"expected {seed}",
         stream=wm.Stream(ORDERS, segments=1, expected_writers=3, timestamp_aggregation_timeout_ms=9_000),
-        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        writers=(wm.EventWriter("w1", rate_per_s=20, note_every_ms=3_000),),
         controllers=wm.Controllers(2, period_ms=1_000, session_timeout_ms=4_000),
         script=(
             script.DuplicateWriter(at_ms=5_000, writer="w1"),
