@@ -35,7 +35,7 @@ def replayed_run(seed: int) -> Scenario:
         stream=wm.Stream(ORDERS, segments=draw.choice((1, 2)), timestamp_aggregation_timeout_ms=60_000),
         writers=tuple(wm.EventWriter(name, trace=str(path)) for name in ("a", "b", "c")),
         readers=wm.ReaderGroup(GROUP, readers=1),
-        controllers=wm.Controllers(period_ms=draw.choice((1_000, 3_000))),
+        controllers=wm.Controllers(period_ms=draw.choice((1_000, 10_000))),
         duration_ms=LENGTH_MS,
         seed=abs(seed),
     )
