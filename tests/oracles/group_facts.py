@@ -131,6 +131,17 @@ class Group:
             return not reading.rows[segment]["waits"]
         return self.read_up_to(segment, at_ms) < end
 
+    def is_released(self, segment: int, at_ms: int) -> bool:
+        """Whether a segment lost its reader, and nobody has read it since; who acquires one writes no row of it."""
+        key = (self.name, segment)
+        positions, reads = (
+            [row for row in self.run.by_then(table, self.stream, at_ms) if (row["group"], row["segment_id"]) == key]
+            for table in ("positions", "reads")
+        )
+        newest = positions[-1]
+        had_reader = any(row["reader"] is not None for row in positions)
+        return newest["reader"] is None and had_reader and all(row["at_ms"] <= newest["at_ms"] for row in reads)
+
     def kept_from_reading(self, reader: str, at_ms: int) -> Befallen | None:
         """What keeps a reader from reading, if anything does."""
         return kept_from_reading(self.run.states_of(self.stream), reader, at_ms)
@@ -147,10 +158,9 @@ class Group:
         if reading is None:
             return "not started"
         behind = self.unpassed(at_ms)
-        owners = {reading.rows[segment]["reader"] for segment in behind}
         if self.map_steps or self.away(at_ms):
             return "reader"
-        if None in owners:
+        if any(self.is_released(segment, at_ms) for segment in behind):
             return "assignment"
         return "unread" if any(self.is_unread(segment, at_ms) for segment in behind) else "publication"
 
@@ -262,7 +272,7 @@ class Group:
             holders = self.away(at_ms)
             behind = [segment for segment in behind if rows[segment]["reader"] in holders]
         elif cause == "assignment":
-            behind = [segment for segment in behind if rows[segment]["reader"] is None]
+            behind = [segment for segment in behind if self.is_released(segment, at_ms)]
         elif cause == "unread":
             behind = [segment for segment in behind if self.is_unread(segment, at_ms)]
         ends = [following["cut"].get(segment) for segment in behind]
@@ -286,8 +296,10 @@ class Group:
             if (row["group"], row["segment_id"]) == (self.name, segment)
         )
         before = next((row["reader"] for row in rows if row["reader"] not in (None, owner)), None)
-        if before is None or owner is None:
-            return before
+        if owner is None:
+            return before if self.is_released(segment, at_ms) else None
+        if before is None:
+            return None
         state = state_of(self.run.states_of(self.stream), before, at_ms)
         return before if state is not None and state.state in ("down", "gone") else None
 

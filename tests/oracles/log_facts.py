@@ -25,6 +25,8 @@ WITHOUT_PARTY: Final = {
     "not started": "no position yet",
     "assignment": "segments without an owner",
     "reader": "no reader",
+    "unread": "unread segments",
+    "publication": "no publication",
 }
 """What is said for who holds a curve where no party does."""
 KEEPING: Final = ("controller", "store")

@@ -35,7 +35,7 @@ def replayed_run(seed: int) -> Scenario:
         stream=wm.Stream(ORDERS, segments=draw.choice((1, 2)), timestamp_aggregation_timeout_ms=60_000),
         writers=tuple(wm.EventWriter(name, trace=str(path)) for name in ("a", "b", "c")),
         readers=wm.ReaderGroup(GROUP, readers=1),
-        controllers=wm.Controllers(period_ms=draw.choice((1_000, 3_000))),
+        controllers=wm.Controllers(period_ms=draw.choice((1_000, 10_000))),
         duration_ms=LENGTH_MS,
         seed=abs(seed),
     )
@@ -69,7 +69,7 @@ def _folder_of_logs() -> Path:
 
 
 def left_alone_run(seed: int) -> Scenario:
-    """The marks segment is lost while a group reads, and later the only writer crashes for good."""
+    """The marks segment is lost while a reader is paused, and later the only writer crashes for good."""
     return Scenario(
         f"left alone {seed}",
         stream=wm.Stream(ORDERS, segments=1, timestamp_aggregation_timeout_ms=4_000),
@@ -77,6 +77,7 @@ def left_alone_run(seed: int) -> Scenario:
         readers=wm.ReaderGroup(GROUP, readers=2),
         controllers=wm.Controllers(period_ms=1_000),
         script=(
+            script.PauseReader(at_ms=6_000, reader=f"{GROUP}-1", for_ms=10_000),
             script.LoseMarksSegment(at_ms=7_000, for_ms=10_000),
             script.CrashWriter(at_ms=20_000, writer="w1"),
         ),
@@ -171,7 +172,7 @@ def struck_twice_run(seed: int) -> Scenario:
             script.CrashReader(at_ms=7_000, reader=f"{GROUP}-0", restart_after_ms=2_000),
             script.ExpireSession(at_ms=10_000, controller="controller-0"),
             script.ExpireSession(at_ms=20_000, controller="controller-0"),
-            script.Partition(at_ms=30_000, a="w1", b="controllers", for_ms=8_000),
+            script.Partition(at_ms=36_000, a="w1", b="controllers", for_ms=3_500),
         ),
         duration_ms=LENGTH_MS,
         seed=abs(seed),
@@ -179,13 +180,20 @@ def struck_twice_run(seed: int) -> Scenario:
 
 
 def expected_run(seed: int) -> Scenario:
-    """Writers that are expected do not come, and the controller that waits for them is followed by another one."""
+    """Writers that are expected do not come, and another controller begins to wait for them.
+
+    Of the two processes that note under one id, one is down from then on.
+    """
     return Scenario(
         f"expected {seed}",
-        stream=wm.Stream(ORDERS, segments=1, expected_writers=3, timestamp_aggregation_timeout_ms=20_000),
-        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        stream=wm.Stream(ORDERS, segments=1, expected_writers=3, timestamp_aggregation_timeout_ms=9_000),
+        writers=(wm.EventWriter("w1", rate_per_s=20, note_every_ms=3_000),),
         controllers=wm.Controllers(2, period_ms=1_000, session_timeout_ms=4_000),
-        script=(script.RemoveController(at_ms=10_000, controller="leader"),),
+        script=(
+            script.DuplicateWriter(at_ms=5_000, writer="w1"),
+            script.RemoveController(at_ms=8_000, controller="leader"),
+            script.CrashWriter(at_ms=12_000, writer="w1"),
+        ),
         duration_ms=LENGTH_MS,
         seed=abs(seed),
     )
