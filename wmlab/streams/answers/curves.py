@@ -221,7 +221,7 @@ def delayed(hindrances: Iterable[Hindrance], state: RunState, log: Cause, index:
     until_ms = marks[index]["emitted_ms"] if is_made else state.at_ms
     still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
     ends = {
-        name: min(to_ms, until_ms)
+        name: to_ms  # a watermark ends whatever kept it
         for from_ms, to_ms, names, planned_ms in hindrances
         if max(from_ms, planned_ms) < until_ms and to_ms > since_ms
         for name in names
@@ -374,7 +374,7 @@ class _Group:
         entries = row["lowers"].values()
         # The bound of the row may be unknown although its entries are known: then it lacks an upper bound.
         least = None if None in entries else min(entries, default=None)
-        holding = [reader for reader, time in row["lowers"].items() if time in (None, least)]
+        holding = [reader for reader, time in row["lowers"].items() if time == least]
         behind = tuple(
             Party(name=reader, subject="reader", reader=reader, offset=0, needed=0) for reader in sorted(holding)
         )
