@@ -34,6 +34,7 @@ from typing import Final, Literal
 
 from wmlab.dataflow.answers.job import FaultInForce
 from wmlab.dataflow.answers.run import JobEnd, instance_name
+from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.window import OpenWindow
 
 Kind = Literal[
@@ -119,8 +120,8 @@ class Holder:
         return self.kind in IN_FLIGHT or self.stall is not None
 
     def is_ahead(self, key: int, watermark: int | None) -> bool:
-        """Whether its own watermark is above one of the same key (None: none yet)."""
-        return self.key == key and self.mark is not None and (watermark is None or self.mark > watermark)
+        """Whether what it has let through is above a watermark of the same key (None: none yet)."""
+        return self.key == key and bool(self.marks) and self.marks[-1] > (START if watermark is None else watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,7 +137,9 @@ class _Partition:
         of_moment = [step for step in self._steps if step["at_ms"] == from_ms]
         before = [step for step in self._steps if step["at_ms"] < from_ms][-1:]
         left_out = [step for step in before + of_moment if number not in step["active"]]
-        if not left_out:
+        waits = [*self._waits(from_ms)]
+        # A row that had been read by then was held back behind its source.
+        if not left_out or not waits:
             return _NOT_KNOWN
         if number not in left_out[-1]["idle"]:
             return {"lost because": LostBecause.NOT_THERE, **known}
@@ -149,7 +151,7 @@ class _Partition:
             "row before at": last_ms,
             "idle since": last_ms + timeout_ms,
             "idle timeout": timeout_ms,
-            "kept with timeout": max(self._waits(from_ms)),
+            "kept with timeout": max(waits),
         }
 
     def _mark(self) -> int | None:
