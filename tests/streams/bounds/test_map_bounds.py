@@ -24,16 +24,21 @@ def positions_at(*at_ms: int) -> pa.Table:
     return made_at((version, at, "r") for version, at in enumerate(at_ms))
 
 
-def updates_by(rows: Iterable[tuple[int, str | None, str, int | None, int | None]]) -> pa.Table:
+def updates_by(
+    rows: Iterable[tuple[int, str | None, str, int | None, int | None]], *, outcome: str = "applied"
+) -> pa.Table:
     """Updates in the order of their revisions; stored in another order."""
     names = ("at_ms", "reader", "operation", "lower", "upper")
-    found = [{"revision": number, **dict(zip(names, row, strict=True))} for number, row in enumerate(rows)]
+    found = [
+        {"revision": number, "outcome": outcome, **dict(zip(names, row, strict=True))}
+        for number, row in enumerate(rows)
+    ]
     return pa.Table.from_pylist(found[::-1])
 
 
-def updates_of(*rows: tuple[int, int | None, int | None]) -> pa.Table:
+def updates_of(*rows: tuple[int, int | None, int | None], outcome: str = "applied") -> pa.Table:
     """Updates of the times of one reader from at_ms, lower and upper."""
-    return updates_by((at, "r", "time", *bounds) for at, *bounds in rows)
+    return updates_by(((at, "r", "time", *bounds) for at, *bounds in rows), outcome=outcome)
 
 
 def bounds(positions: pa.Table, updates: pa.Table, until_ms: int | Mapping[str, int] | None = None) -> list[Any]:
@@ -88,3 +93,8 @@ def test_no_row_is_later_than_the_end_of_its_stream() -> None:
     assert [row[1:4] for row in rows] == [(0, "position", None), (17, "times", 4), (20, "end", 4)]
     assert [row[1] for row in bounds(positions, updates, until_ms={"s": 17})] == [0, 17]
     assert [row[1] for row in bounds(positions, updates, until_ms={"other": 17})] == [0, 17, 33, 40]
+
+
+def test_what_was_refused_does_not_count() -> None:
+    rows = bounds(positions_at(0, 10), updates_of((5, 1, 2), outcome="conflict"))
+    assert [row[1:4] for row in rows] == [(0, "position", None), (10, "position", None)]

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
+from wmlab.core.errors import ModelError
 from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute, fairness
 
 A, B = Session("a", 1), Session("b", 1)
@@ -28,6 +29,11 @@ def test_a_node_goes_with_its_session_and_with_nothing_else():
     assert service.take(0, A) == (service, False)
     assert service.take(0, B)[1]
     assert service.take(0, again)[1]
+
+
+def test_a_bucket_that_is_not_there_is_refused():
+    with pytest.raises(ModelError, match="no bucket 5"):
+        Coordination(1).open(A).take(5, A)
 
 
 @given(st.integers(1, 30), st.lists(st.tuples(st.sampled_from("abcde"), st.booleans()), max_size=20))

@@ -59,17 +59,18 @@ def _groups_of(rows: pa.Table) -> list[tuple[str, str]]:
     return sorted((row["stream"], row["group"]) for row in groups)
 
 
-def map_bounds_of_group(changes: pa.Table, applied: pa.Table, until_ms: RunEnds) -> pa.Table:
+def map_bounds_of_group(changes: pa.Table, updates: pa.Table, until_ms: RunEnds) -> pa.Table:
     """The window of the map of times of one group at every change of it and of the position, as `ROWS`.
 
-    `changes` are the rows of its positions, `applied` those of its updates in `group_updates` that were applied. The
-    map does not say which watermarks its times come from, so `lower_seq` and `upper_seq` are null. `change` is
-    `position`, `times` when only the map has changed, and `end`, as in `group_time_bounds`. A row has the window after
-    the last update of its millisecond; of several versions in one millisecond, those before the last have the window
-    after the update that made them. No row is later than `until_ms`.
+    `changes` are the rows of its positions, `updates` its rows in `group_updates`, of which those count that were
+    applied. The map does not say which watermarks its times come from, so `lower_seq` and `upper_seq` are null.
+    `change` is `position`, `times` when only the map has changed, and `end`, as in `group_time_bounds`. A row has the
+    window after the last update of its millisecond; of several versions in one millisecond, those before the last have
+    the window after the update that made them. No row is later than `until_ms`.
     """
     key = {name: changes[name][0].as_py() for name in ("stream", "group")}
     versions = _by_time(_Version(*row) for row in _versions(changes))
+    applied = updates.filter(pc.equal(updates["outcome"], "applied"))
     ordered = applied.sort_by("revision").select(_Update._fields).to_pylist()
     rows = _followed(versions, _by_time(_Update(**row) for row in ordered), until_of(until_ms, key["stream"]))
     return pa.Table.from_pylist([key | row for row in rows], ROWS)

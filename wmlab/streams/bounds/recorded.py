@@ -287,7 +287,7 @@ class _BoundsOfStream:
         positions = tables["positions"]
         if not positions.num_rows:
             return _BOUNDS.empty_table()
-        updates = tables["group_updates"].filter(pc.equal(tables["group_updates"]["outcome"], "applied"))
+        updates = tables["group_updates"]
         watermarks, ranges = watermark_columns(tables["watermarks"]), ranges_of(tables["segments"])
         places = _places(tables)
         perfect = _still_to_come_at(places, tables["smallest"], ranges)
@@ -302,8 +302,8 @@ class _BoundsOfStream:
             if self.visible == "all":
                 rows = complete
             elif (stream, group) in self.with_map:
-                applied = updates.filter(pc.equal(updates["group"], group))
-                rows = map_bounds_of_group(changes, applied, self.until_ms)
+                of_group = updates.filter(pc.equal(updates["group"], group))
+                rows = map_bounds_of_group(changes, of_group, self.until_ms)
                 reads = tables["reads"].filter(pc.equal(tables["reads"]["group"], group))
                 least = _least_unread(read_positions(changes, reads), places)
             else:

@@ -19,6 +19,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from wmlab.core.errors import ModelError
+
 DEFAULT_SCOPE: Final = "scope"
 """The scope of a stream that is named without one."""
 
@@ -126,8 +128,10 @@ class Coordination:
     def take(self, bucket: int, session: Session) -> tuple[Coordination, bool]:
         """Create a bucket's node, and whether the session owns the bucket now: not if another does, or it has ended.
 
-        Taking one's own bucket again succeeds.
+        Taking one's own bucket again succeeds. Raises `ModelError` for a bucket outside 0 .. `buckets` - 1.
         """
+        if not 0 <= bucket < self.buckets:
+            raise ModelError(f"There is no bucket {bucket}.", remedy=f"Give a bucket between 0 and {self.buckets - 1}.")
         if session not in self.sessions or self.nodes.get(bucket, session) != session:
             return self, False
         return replace(self, nodes={**self.nodes, bucket: session}), True
