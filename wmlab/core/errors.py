@@ -113,8 +113,7 @@ def closest(name: str, names: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """What follows a name that nothing has: the question whether the one that is like it is meant; or nothing."""
-    close = closest(name, names)
-    return f", did you mean {close}?" if close else ""
+    return f", did you mean {close}?" if (close := closest(name, names)) else ""
 
 
 def unknown_name(owner: str, name: str, names: Iterable[str]) -> AttributeError:

@@ -408,7 +408,9 @@ class _Tally:
 
     def verdict(self, name: str, entry: Invariant) -> Verdict:
         """The verdict on the invariant of that name."""
-        exceptions = _exceptions(entry.exempt, self.left_out)
+        # What was left out, counted: "154 late events of a dropped writer".
+        counts = sorted(self.left_out.items())
+        exceptions = listed([f"{counted(count, entry.exempt)} {exemption}" for exemption, count in counts]) or None
         what, evidence = None, tuple[Evidence, ...]()
         if first := self.proof or self.harm:
             what, evidence = first[1].what, tuple(first[1].evidence)
@@ -440,13 +442,6 @@ def _first(
     evidence = [(each.table, each.text) for each in finding.evidence]
     candidate = (*time, stream, finding.what or "", evidence), finding
     return candidate if known is None or candidate[0] < known[0] else known
-
-
-def _exceptions(exempt: str, left_out: Mapping[str, int]) -> str | None:
-    """What was left out, counted: "154 late events of a dropped writer"; None: nothing was."""
-    if not left_out:
-        return None
-    return listed([f"{counted(count, exempt)} {exemption}" for exemption, count in sorted(left_out.items())])
 
 
 class _Inputs(dict[str, Any]):

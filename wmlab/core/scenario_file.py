@@ -121,8 +121,9 @@ def parse_scenario(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     except yaml.YAMLError as error:
         raise NotYaml(source, error, text) from None
     if not isinstance(data, dict):
+        held = "nothing" if data is None else "a list" if isinstance(data, list) else f"the value {shown(data)}"
         raise ScenarioError(
-            f"{source} holds {_kind(data)}, not a scenario.",
+            f"{source} holds {held}, not a scenario.",
             remedy=f"write a mapping with 'wmlab: {FORMAT}', 'name', and one of {', '.join(map(repr, _KINDS))}.",
         )
     version = data.pop("wmlab", None)
@@ -180,10 +181,6 @@ def _line_of(error: yaml.YAMLError, text: str) -> int | None:
     mark = getattr(error, "problem_mark", None)
     # At the end of a text the mark is behind its last line.
     return None if mark is None else max(1, min(mark.line + 1, len(text.splitlines())))
-
-
-def _kind(data: object) -> str:
-    return "nothing" if data is None else "a list" if isinstance(data, list) else f"the value {shown(data)}"
 
 
 def _lines(node: yaml.Node, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:

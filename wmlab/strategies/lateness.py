@@ -130,7 +130,7 @@ class LatenessCurve(FactAnswer):
         """Which bounds miss how many records."""
         facts: dict[str, Value] = {"log": self.name, "records": self.rows, "by": self.by}
         facts["windows"] = None if self.windows is None else str(self.windows)
-        bounds = {"bound for 1%": 0.01, "bound for none": 0.0}
+        bounds = {"bound for 1%": 0.01, "bound for 0.1%": 0.001, "bound for none": 0.0}
         facts |= {"missed at 0": self.late(0) / self.rows} | {name: self.bound_ms(of) for name, of in bounds.items()}
         return Facts(CURVE_LABELS, facts)
 

@@ -143,6 +143,7 @@ CURVE_LABELS: Final[Vocabulary] = vocabulary(
     ("by", Kind.WORD, "what has a watermark of its own"),
     ("missed at 0", Kind.SMALL_SHARE, "the share missed with the bound 0"),
     ("bound for 1%", Kind.BOUND, "the least bound with which at most 1% are missed"),
+    ("bound for 0.1%", Kind.BOUND, "the least bound with which at most 0.1% are missed"),
     ("bound for none", Kind.BOUND, "the least bound with which none is missed"),
 )
 CURVE_HEADLINE: Final = (

@@ -364,26 +364,17 @@ def _html(chart: Chart) -> bytes:
     )
 
 
-def _png(chart: Chart) -> bytes:
-    return bytes(resvg_py.svg_to_bytes(svg_string=chart.svg, zoom=2.0, background=ROLES["paper"].light))
-
-
 def _json(chart: Chart) -> bytes:
     whole = {"sentence": chart.sentence, "facts": chart.facts.to_dict(), "data": chart.data}
     return f"{json.dumps(whole, ensure_ascii=False, indent=1)}\n".encode()
 
 
-def _text(chart: Chart) -> bytes:
-    facts = f"\n{chart.facts!r}\n" if chart.facts else ""
-    return f"{chart.sentence}\n{facts}".encode()
-
-
 _WRITERS: dict[str, Callable[[Chart], bytes]] = {
     ".html": _html,
     ".svg": lambda chart: chart.svg.encode(),
-    ".png": _png,
+    ".png": lambda chart: bytes(resvg_py.svg_to_bytes(svg_string=chart.svg, zoom=2.0, background=ROLES["paper"].light)),
     ".json": _json,
-    ".txt": _text,
+    ".txt": lambda chart: (f"{chart.sentence}\n" + (f"\n{chart.facts!r}\n" if chart.facts else "")).encode(),
 }
 
 

@@ -281,11 +281,12 @@ def document(width: float, height: float, *, title: str, desc: str, parts: Itera
     """The whole picture; `title` and `desc` are what a screen reader says."""
     size = {"width": _px(width), "height": _px(height)}
     look = {"role": "img", "font-family": escape(FONT), "style": "max-width:100%;height:auto"}
-    box = {"viewBox": f"0 0 {_px(width)} {_px(height)}"}
-    head = _begin("svg", {"xmlns": "http://www.w3.org/2000/svg"} | size | box | look)
+    where = {"xmlns": "http://www.w3.org/2000/svg", **size, "viewBox": f"0 0 {_px(width)} {_px(height)}"}
     drawn = [_element("rect", size | {"rx": "4"} | _fill("paper")), *parts]
     said = [_element(name, {}, escape(words)) for name, words in (("title", title), ("desc", desc))]
-    return "\n".join(line for line in [head, *said, _dark_style(drawn), *drawn, "</svg>"] if line)
+    return "\n".join(
+        line for line in [_begin("svg", where | look), *said, _dark_style(drawn), *drawn, "</svg>"] if line
+    )
 
 
 def _begin(name: str, attributes: Mapping[str, str]) -> str:
