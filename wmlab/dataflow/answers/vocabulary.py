@@ -83,7 +83,7 @@ _OF_A_MOMENT: Final = vocabulary(
     ("passed at", Kind.MOMENT, "when the watermark had come by which that time was the lowest"),
     ("lost because", Kind.WORD, "what had let the watermark pass: idle, own rows, not there or not known"),
     ("partition", Kind.NAME, "the partition of the source that the row is from"),
-    ("watermark of partition", Kind.EVENT_TIME, "its own watermark when the row was read"),
+    ("watermark of partition", Kind.NEEDED_TIME, "its own watermark when the row was read"),
     ("lag", Kind.LENGTH, "how far a watermark of the source is behind the rows"),
     ("row before at", Kind.MOMENT, "when the partition last had a row, or began, before the watermark passed"),
     ("idle since", Kind.MOMENT, "from when on a partition was idle, and did not count"),

@@ -51,8 +51,10 @@ def queue_diagram(
     a queue.
     """
     run = dataflow_run_of(recording)
-    named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
-    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in named]
+    wanted = [
+        str(run.vertex(name, ChartError)["vertex"])
+        for name in (run.vertices if vertices is None else the_names(vertices, "vertices", ChartError))
+    ]
     begun, ended = run.clock_ms()
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms", start_ms=recording.start_ms)
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms", start_ms=recording.start_ms)

@@ -127,12 +127,12 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
             case faults.SilentPartition() | faults.RemovePartition():
                 rows = [row for row, is_hit in zip(rows, hit, strict=True) if not is_hit]
             case faults.LatePartition(by_ms=by_ms):
-                rows = [replace(row, at_ms=row.at_ms + by_ms * is_hit) for row, is_hit in zip(rows, hit, strict=True)]
-                latest = -math.inf
-                for index, row in enumerate(rows):
-                    if row.partition == partition:
-                        latest = max(latest, row.at_ms)
-                        rows[index] = replace(row, at_ms=int(latest))
+                late_ms = begin
+                # From then on none overtakes another; what came before has been read.
+                for index, row in sorted(enumerate(rows), key=lambda entry: entry[1].at_ms):
+                    if row.partition == partition and row.at_ms >= begin:
+                        late_ms = max(late_ms, row.at_ms + by_ms * hit[index])
+                        rows[index] = replace(row, at_ms=late_ms)
             case faults.AddPartition():
                 rows = [replace(r, at_ms=max(r.at_ms, begin)) if r.partition == partition else r for r in rows]
             case faults.Disorder(by_ms=by_ms):
