@@ -214,7 +214,7 @@ def comparison_facts(log: Trace, comparison: Any, window_ms: int | None) -> Valu
     facts: Values = {"log": log.name, "records": log.rows}
     if usable:
         best = min(usable, key=lambda name: (misses[name], known[name]))
-        quick = min(usable, key=lambda name: known[name])
+        quick = min(usable, key=lambda name: (known[name], misses[name]))
         facts |= {"misses least": best, "misses": misses[best], "its lag": known[best]}
         facts["misses fewer"] = tuple(name for name in known if misses[name] < misses[best])
         if quick != best:

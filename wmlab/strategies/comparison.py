@@ -224,7 +224,7 @@ class Comparison(FactAnswer, TableAnswer[Outcome]):
         facts["windows"] = None if self.windows is None else str(self.windows)
         if usable := [o for o in known if o not in (*ahead, *most, *still)]:
             best = min(usable, key=lambda o: (o.missed, o.lag_p50_ms))
-            first = min(usable, key=lambda o: o.lag_p50_ms or 0)
+            first = min(usable, key=lambda o: (o.lag_p50_ms or 0, o.missed))
             facts |= {"misses least": best.name, "misses": best.missed_share, "its lag": best.lag_p50_ms}
             facts["misses fewer"] = tuple(o.name for o in known if o.missed < best.missed)
             if first is not best:

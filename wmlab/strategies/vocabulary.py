@@ -169,11 +169,11 @@ COMPARISON_LABELS: Final[Vocabulary] = vocabulary(
     _LOG,
     _RECORDS,
     _WINDOWS,
-    ("misses least", Kind.NAME, "the usable strategy that misses the fewest records, and of these lags least"),
+    ("misses least", Kind.NAME, "the usable strategy that misses the fewest records; of several the one that lags least"),
     ("misses", Kind.SMALL_SHARE, "the share that it misses"),
     ("its lag", Kind.LENGTH, "its median lag"),
     ("misses fewer", Kind.NAME, "strategies that are not usable and miss fewer"),
-    ("lags least", Kind.NAME, "the usable strategy with the least median lag"),
+    ("lags least", Kind.NAME, "the usable strategy with the least median lag; of several the one that misses fewest"),
     ("it misses", Kind.SMALL_SHARE, "the share that this one misses"),
     ("the least lag", Kind.LENGTH, "its median lag"),
     ("misses most records", Kind.NAME, "strategies that miss more than half of the records: not usable"),
@@ -185,13 +185,13 @@ COMPARISON_LABELS: Final[Vocabulary] = vocabulary(
     ("wrong times of", Kind.NAME, "whose they are"),
 )
 COMPARISON_HEADLINES: Final = (
-    "Of those of use {misses least} misses the fewest records, {misses}, with a median lag of {its lag}. "
+    "None of use misses fewer records than {misses least}, {misses}, with a median lag of {its lag}. "
     "Not of use, with fewer missed: {misses fewer}.",
-    "{misses least} misses the fewest records, {misses}, with a median lag of {its lag}.",
+    "None misses fewer records than {misses least}, {misses}, with a median lag of {its lag}.",
     "No strategy is of use for {log}.",
 )
 COMPARISON_NEXT: Final = (
-    "{lags least} lags least, {the least lag}, and misses {it misses}.",
+    "None of use lags less than {lags least}, {the least lag}, and it misses {it misses}.",
     "Records have wrong times: {wrong times}.",
 )
 
