@@ -10,14 +10,13 @@ from typing import Any, Final
 
 from tests.conformance.fields import Fields, Operations, UnknownFormatError, expect, known
 from tests.conformance.hazelcast_processors import join_options
-from tests.conformance.hazelcast_sql import sql_frame_ms
 from tests.conformance.hazelcast_steps import all_written, in_any_order, number, shown, without_answer
 from tests.dataflow.model.driving import Driven, Instance
 from wmlab.dataflow.model.aggregate import Aggregation
 from wmlab.dataflow.model.items import FrameGrid, Item, Watermark
 from wmlab.dataflow.model.join import StreamJoin
 from wmlab.dataflow.model.processor import Deviations
-from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, SourceState
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, SourceState, sql_frame_ms
 from wmlab.dataflow.model.transform import LateDropProcessor
 from wmlab.dataflow.model.window import WindowProcessor, WindowShape
 

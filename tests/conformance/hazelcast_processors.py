@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Final
 
 from tests.conformance.fields import Fields, Operations, UnknownFormatError, accepted, expect, lookup
-from tests.conformance.hazelcast_sql import minimum_spread, sql_frame_ms
 from tests.conformance.hazelcast_steps import (
     Unordered,
     all_written,
@@ -23,8 +22,9 @@ from wmlab.core.expression import join_time_bounds
 from wmlab.dataflow.model.aggregate import Aggregation
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import Item, RowValues, Watermark
-from wmlab.dataflow.model.join import LEFT, RIGHT, JoinState, StreamJoin
+from wmlab.dataflow.model.join import LEFT, RIGHT, JoinState, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations
+from wmlab.dataflow.model.source import sql_frame_ms
 from wmlab.dataflow.model.transform import LateDropProcessor, StatefulMapProcessor
 from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor, WindowShape
 

@@ -13,7 +13,7 @@ from tests.dataflow.model.driving import RULES, Driven, Instance, rows
 from wmlab.core.errors import ModelError
 from wmlab.core.expression import compiled, join_time_bounds
 from wmlab.dataflow.model.items import MIN
-from wmlab.dataflow.model.join import LEFT, RIGHT, START, StreamJoin
+from wmlab.dataflow.model.join import LEFT, RIGHT, START, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import JobFailedError, Reason
 
 
@@ -257,6 +257,12 @@ def test_edge_case_37_of_several_bounds_the_tightest_counts() -> None:
 def test_edge_case_37_a_join_that_cannot_run_is_refused(changed: dict) -> None:
     with pytest.raises(ModelError, match="needs different keys on its two sides and a bound in each direction"):
         join(**changed)
+
+
+def test_the_spread_is_that_of_the_tightest_bounds() -> None:
+    given_bounds = {0: {3: 10}, 1: {4: 12}, 2: {5: 15}, 3: {0: 6}, 4: {1: 13}, 5: {2: 7}}
+    assert minimum_spread(given_bounds, range(3)) == 16
+    assert minimum_spread({0: {1: -5}, 1: {0: 2}}, [0]) == 1
 
 
 COMPARISONS = st.builds(

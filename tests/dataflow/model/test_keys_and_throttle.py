@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, Watermark, watermark_instance
+from wmlab.dataflow.model.source import sql_frame_ms
 from wmlab.dataflow.scenario.plan import (
     MergedKeys,
     keys_after_join,
@@ -57,3 +60,20 @@ def test_a_join_has_the_keys_of_both_sides() -> None:
 def test_a_window_has_the_key_of_its_time_on_its_end() -> None:
     assert keys_after_window(((0, "t"), (1, "u")), "u", "end") == ((1, "end"),)
     assert keys_after_window(((0, None),), "t", "end") == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "slides", "others", "frame"),
+    [
+        (sql_frame_ms, [1_000, 400], [], 100),
+        (sql_frame_ms, [], [5], 1),
+        (sql_frame_ms, [], [100_000], 100),
+        (sql_frame_ms, [30], [200], 20),
+        (sql_frame_ms, [10], [200], 10),
+    ],
+)
+def test_the_frame_of_a_query_or_pipeline(
+    rule: Callable[..., int], slides: list[int], others: list[int], frame: int
+) -> None:
+    """The others are the spreads of joins for a query, the timeouts of sessions for a pipeline."""
+    assert rule(slides, others) == frame

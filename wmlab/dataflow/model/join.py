@@ -28,7 +28,7 @@ JOIN operator; upstream classes `StreamToStreamJoinP`, `HashJoinP`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Literal
@@ -274,3 +274,15 @@ class BatchJoin(Processor[BatchRows]):
 
 AnyJoin = StreamJoin | BatchJoin
 """A join of either kind."""
+
+
+def minimum_spread(bounds: JoinBounds, left: Collection[int]) -> int:
+    """The width of the narrowest time range in which rows can match, at least 1, in the unit of the times.
+
+    That is the smallest amount from the left side plus the smallest from the right; each has one. `left` are the left
+    side's times. Source: upstream class `StreamToStreamJoinPhysicalRel` (minimumSpread).
+    """
+    sides: dict[bool, list[int]] = {True: [], False: []}
+    for key, bounded in bounds.items():
+        sides[key in left] += bounded.values()
+    return max(1, min(sides[True]) + min(sides[False]))

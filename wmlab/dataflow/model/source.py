@@ -20,8 +20,9 @@ throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `InsertWaterm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Any, ClassVar, Final
 
 from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, FrameGrid, Idle, Watermark
@@ -104,6 +105,18 @@ IDLE_TIMEOUT_MS: Final = 60_000
 
 Source: "Keyed watermark support", Handling of keyed idle messages; upstream class `EventTimePolicy`.
 """
+SQL_MAX_FRAME_MS: Final = 100
+
+
+def sql_frame_ms(slides_ms: Iterable[int] = (), spreads_ms: Iterable[int] = ()) -> int:
+    """The frame for a query with windows of these slides and stream-to-stream joins of these minimum spreads.
+
+    Source: upstream class `WatermarkThrottlingFrameSizeCalculator`.
+    """
+    most = min([SQL_MAX_FRAME_MS, *(max(spread // 10, 1) for spread in spreads_ms)])
+    return min(gcd(*slides_ms) or most, most)
+
+
 EVERY_TIME = FrameGrid(1)
 SourceItems = tuple[Watermark | Idle, ...]
 """What leaves a source besides its rows."""
