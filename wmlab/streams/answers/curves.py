@@ -236,7 +236,7 @@ def _same(before: Cause, cause: Cause) -> bool:
     def key(cause: Cause) -> tuple[object, ...]:
         log = cause.log
         inner = () if log is None else (log.kind, log.names, log.faults)
-        return cause.kind, cause.names, cause.faults, cause.bound, cause.since_ms, *inner
+        return cause.kind, cause.names, cause.who, cause.faults, cause.bound, cause.since_ms, *inner
 
     return key(before) == key(cause)
 
