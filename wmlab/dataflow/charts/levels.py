@@ -43,7 +43,7 @@ State = Literal["active", "idle", "done"]
 class LevelHistory:
     """A level of coalescing of one instance over the clock: `names` of its inputs by number, `steps` in their order.
 
-    It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the execution that
+    It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the `execution` that
     is shown, `drops` the rows dropped there; `note` says which execution that is, where there are several, of `run`.
     """
 
@@ -53,6 +53,7 @@ class LevelHistory:
     names: Mapping[int, str]
     steps: Sequence[RecordedRow]
     drops: Sequence[RecordedRow]
+    execution: int
     begun_ms: int
     end_ms: int
     note: str
@@ -68,8 +69,18 @@ class LevelHistory:
         mine = (row for row in self.steps if row["input"] == number and row["key"] == key)
         return self._curve((row["at_ms"], row["value"]) for row in mine if row["value"] is not None)
 
+    @property
+    def output(self) -> str:
+        """What the curve of the watermarks that came out is called; a join sends others than those that it coalesces."""
+        return "sent" if self.vertex in self.run.rules.joins else "coalesced"
+
     def coalesced(self, key: int) -> tuple[list[int], list[Value]]:
         """What came out over the clock."""
+        if self.output == "sent":
+            queue = self.run.out_of(self.vertex, self.instance)[0]["queue"]
+            items = self.run.indexed("items").get((self.execution, queue), ())
+            mine = (item for item in items if item["kind"] == "watermark" and item["key"] == key)
+            return self._curve((item["put_ms"], item["value"]) for item in mine)
         emitted = ((row["at_ms"], dict(row["emitted"])) for row in self.steps)
         return self._curve((at_ms, watermarks[key]) for at_ms, watermarks in emitted if key in watermarks)
 
@@ -141,6 +152,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
         names=names,
         steps=of_level,
         drops=drops,
+        execution=execution,
         begun_ms=begun_ms,
         end_ms=end_ms,
         note=f"Shown is execution {execution}, the last one." if execution > 1 else "",
@@ -191,7 +203,7 @@ def coalescing(
     instance: int = 0,
     title: str | None = None,
 ) -> Chart:
-    """Draw the watermarks of one key on every input of a vertex, the coalesced one below, and the excluded inputs.
+    """Draw the watermarks of one key on every input of a vertex, the coalesced one, and the excluded inputs.
 
     Inputs are the input edges, the queues of a single edge, or the partitions of a source. `vertex` is by default the
     first that coalesces several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
@@ -210,7 +222,7 @@ def coalescing(
         raise ChartError(f"No watermark of key {key!r} came to {level.name!r}.", remedy=f"Choose one of: {known}.")
     inputs = zip(level.names.items(), cycle(_ROLES), strict=False)
     every = [(name, role, level.watermarks(number, chosen)) for (number, name), role in inputs]
-    every.append(("coalesced", "coalesced", level.coalesced(chosen)))
+    every.append((level.output, "coalesced", level.coalesced(chosen)))
     *curves, coalesced_curve = [
         Steps(name=name, role=role, xs=xs, ys=ys)
         for name, role, points in every
@@ -258,9 +270,9 @@ def _behind(level: LevelHistory, key: int) -> list[Panel]:
 
 
 def _without_output(level: LevelHistory, key: int) -> list[Layer]:
-    """The watermarks that came and let nothing out, where they are few enough to be told apart."""
+    """The watermarks that came and let nothing out, where they are few enough; steps of a join do not tell."""
     came = [row for row in level.steps if row["key"] == key and row["value"] is not None]
-    if len(came) > _ARRIVALS_DRAWN:
+    if len(came) > _ARRIVALS_DRAWN or level.output == "sent":
         return []
     without_output = [row for row in came if key not in dict(row["emitted"])]
     return [
