@@ -52,7 +52,7 @@ def of_watermark(run: DataflowRun, cause: Cause, idle: Mapping[str, int], apart:
         values |= of_holders(cause.holders, cause.holders_now, cause.needed)
         left_out = {name: ms for name, ms in idle.items() if name not in {holder.name for holder in cause.holders}}
         values |= {"not waited for": tuple(left_out), "not waited for since": tuple(left_out.values())}
-        values |= of_release(cause.holders, cause.release_ms)
+        values |= of_release(run, cause.holders, cause.release_ms)
     facts = dataflow_facts(run, values)
     return facts, facts.chosen(AT_A_MOMENT, ENDED if cause.end is not None else RELEASE)
 
@@ -93,17 +93,19 @@ def _different(values: Iterable[Single]) -> Value:
     return tuple(dict.fromkeys(value for value in values if value is not None))
 
 
-def of_release(holders: Sequence[Holder], at_ms: int | None) -> dict[str, Value]:
+def of_release(run: DataflowRun, holders: Sequence[Holder], at_ms: int | None) -> dict[str, Value]:
     """What would release it; nothing where an instance stands still for good."""
     stalls = {holder.stall for holder in holders if holder.stall is not None}
     untils_ms = [stall.until_ms for stall in stalls if stall.until_ms is not None]
     if len(untils_ms) < len(stalls):
         return {}
+    untils_ms += [holder.quiet_until_ms for holder in holders if holder.quiet_until_ms is not None]
     rest = [holder for holder in holders if holder.stall is None]
     return {
         "goes on at": max(untils_ms, default=None),
         **_rows(rest),
         "released at": at_ms if rest else None,
+        "run ends": run.end_ms if rest and at_ms is not None and at_ms > run.end_ms else None,
         "end of": _different(_ending(rest)),
     }
 
