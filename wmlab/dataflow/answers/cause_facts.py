@@ -61,7 +61,11 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
     """Who holds the watermark where it is, `now`, and who else is below the one that is needed."""
     places = {holder.place for holder in now}
     first = [holder for holder in holders if holder.place in places] or list(holders)
-    below = [h for h in holders if h not in first and needed is not None and h.marks and h.marks[-1] < needed]
+    below = {
+        (h.name, h.key): h.marks[-1]
+        for h in holders
+        if h not in first and needed is not None and h.marks and h.marks[-1] < needed
+    }
     # What waits for the same instance to go on is named once.
     named = list({name_and_cause(holder): holder for holder in reversed(first)}.items())[::-1]
     of_first = [holder for _, holder in named]
@@ -74,12 +78,12 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
         "waits since": tuple(holder.last_ms if holder.partition is None else None for holder in of_first),
         "idle since": tuple(holder.idle_since_ms for holder in of_first),
         "next watermark": tuple(holder.next_mark for holder in of_first),
-        "taken by": _different(holder.queue_to for holder in of_first),
+        "taken by": _different(holder.queue_to for holder in first),
         "fault": tuple(None if holder.fault is None else holder.fault.kind for holder in of_first),
         "fault from": tuple(None if holder.fault is None else holder.fault.since_ms for holder in of_first),
         "fault until": tuple(None if holder.fault is None else holder.fault.until_ms for holder in of_first),
-        "also below": tuple(holder.name for holder in below),
-        "watermark also below": tuple(None if h.marks[-1] == START else h.marks[-1] for h in below),
+        "also below": tuple(name for name, _ in below),
+        "watermark also below": tuple(None if mark == START else mark for mark in below.values()),
     }
 
 

@@ -443,7 +443,7 @@ def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     """Each once, however many ways lead to it."""
     unique: dict[tuple[Any, ...], Holder] = {}
     for holder in holders:
-        unique.setdefault((holder.vertex, holder.instance, holder.partition, holder.kind, holder.key), holder)
+        unique.setdefault((*holder.place, holder.kind, holder.queue_to), holder)
     return tuple(unique.values())
 
 
