@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -311,3 +312,19 @@ def test_of_two_times_of_a_side_the_one_that_raised_the_limit_of_a_join_furthest
     facts = recording.explain(at_ms="4900 ms", vertex="both", key=0).facts
     # A limit of 2.8 s is by `v`, and one of 2 s by `u`.
     assert (facts["watermark"], facts["holder"], facts["row of"]) == (2_800, "partition 0 of right", 3_001)
+
+
+def test_all_instances_are_named_that_have_to_take_what_waits() -> None:
+    """What `b` sent waits for a barrier on the queues to both instances of the merge."""
+    dataflow = with_barriers(on_a_beat(6), 6)
+    vertices = [replace(each, parallelism=2) if each.name == "both" else each for each in dataflow.vertices]
+    recording, at_ms = dataflow.replace(vertices=vertices).record(), 8_250
+    behind = {q["queue"]: q["target_instance"] for q in recording.table("queues").to_pylist() if q["source"] == "b"}
+    waiting = {
+        f"both[{behind[item['queue']]}]"
+        for item in recording.table("items").to_pylist()
+        if item["queue"] in behind and item["kind"] == "watermark" and item["put_ms"] <= at_ms < item["taken_ms"]
+    }
+    answer = recording.explain(at_ms=at_ms)
+    assert waiting == {"both[0]", "both[1]"}
+    assert ({*several(answer.facts["taken by"])}, answer.facts["holder"]) == (waiting, "b")

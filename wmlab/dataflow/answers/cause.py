@@ -68,10 +68,11 @@ class Holder:
     `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the source has
     rejected since. `needs_time` is the event time that would release it. `next_mark` is the next watermark that a
     throttled source lets through. `idle_at_ms` is when it becomes idle if nothing comes, `idle_since_ms` since when it
-    is. `end_helps` says whether its end would release it. `through` are the vertices between it and the one explained.
-    `marks` are the watermarks of the inputs on the way to it, from the vertex explained on; they rank the holders.
-    A row is enough in any of the holders with the same `any_of`, which are idle together; None: it is needed here. With
-    `is_filtered` a row has to pass the filter of the source.
+    is; before `quiet_until_ms`, the end of a fault, no row of it comes, and it does not become idle. `end_helps` says
+    whether its end would release it. `through` are the vertices between it and the one explained. `marks` are the
+    watermarks of the inputs on the way to it, from the vertex explained on; they rank the holders. A row is enough in
+    any of the holders with the same `any_of`, which are idle together; None: it is needed here. With `is_filtered` a
+    row has to pass the filter of the source.
     `fault` happens to it or, where `queue_to` has to take something, to that or to what keeps that from it.
     """
 
@@ -86,6 +87,7 @@ class Holder:
     needs_time: int | None = None
     next_mark: int | None = None
     idle_at_ms: int | None = None
+    quiet_until_ms: int | None = None
     idle_since_ms: int | None = None
     end_helps: bool = True
     through: tuple[str, ...] = ()

@@ -52,7 +52,7 @@ def of_watermark(run: DataflowRun, cause: Cause, idle: Mapping[str, int], apart:
         values |= of_holders(cause.holders, cause.holders_now, cause.needed)
         left_out = {name: ms for name, ms in idle.items() if name not in {holder.name for holder in cause.holders}}
         values |= {"not waited for": tuple(left_out), "not waited for since": tuple(left_out.values())}
-        values |= of_release(cause.holders, cause.release_ms)
+        values |= of_release(run, cause.holders, cause.release_ms)
     facts = dataflow_facts(run, values)
     return facts, facts.chosen(AT_A_MOMENT, ENDED if cause.end is not None else RELEASE)
 
@@ -61,7 +61,11 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
     """Who holds the watermark where it is, `now`, and who else is below the one that is needed."""
     places = {holder.place for holder in now}
     first = [holder for holder in holders if holder.place in places] or list(holders)
-    below = [h for h in holders if h not in first and needed is not None and h.marks and h.marks[-1] < needed]
+    below = {
+        (h.name, h.key): h.marks[-1]
+        for h in holders
+        if h not in first and needed is not None and h.marks and h.marks[-1] < needed
+    }
     # What waits for the same instance to go on is named once.
     named = list({name_and_cause(holder): holder for holder in reversed(first)}.items())[::-1]
     of_first = [holder for _, holder in named]
@@ -74,12 +78,12 @@ def of_holders(holders: Sequence[Holder], now: Sequence[Holder], needed: int | N
         "waits since": tuple(holder.last_ms if holder.partition is None else None for holder in of_first),
         "idle since": tuple(holder.idle_since_ms for holder in of_first),
         "next watermark": tuple(holder.next_mark for holder in of_first),
-        "taken by": _different(holder.queue_to for holder in of_first),
+        "taken by": _different(holder.queue_to for holder in first),
         "fault": tuple(None if holder.fault is None else holder.fault.kind for holder in of_first),
         "fault from": tuple(None if holder.fault is None else holder.fault.since_ms for holder in of_first),
         "fault until": tuple(None if holder.fault is None else holder.fault.until_ms for holder in of_first),
-        "also below": tuple(holder.name for holder in below),
-        "watermark also below": tuple(None if h.marks[-1] == START else h.marks[-1] for h in below),
+        "also below": tuple(name for name, _ in below),
+        "watermark also below": tuple(None if mark == START else mark for mark in below.values()),
     }
 
 
@@ -93,17 +97,19 @@ def _different(values: Iterable[Single]) -> Value:
     return tuple(dict.fromkeys(value for value in values if value is not None))
 
 
-def of_release(holders: Sequence[Holder], at_ms: int | None) -> dict[str, Value]:
+def of_release(run: DataflowRun, holders: Sequence[Holder], at_ms: int | None) -> dict[str, Value]:
     """What would release it; nothing where an instance stands still for good."""
     stalls = {holder.stall for holder in holders if holder.stall is not None}
     untils_ms = [stall.until_ms for stall in stalls if stall.until_ms is not None]
     if len(untils_ms) < len(stalls):
         return {}
+    untils_ms += [holder.quiet_until_ms for holder in holders if holder.quiet_until_ms is not None]
     rest = [holder for holder in holders if holder.stall is None]
     return {
         "goes on at": max(untils_ms, default=None),
         **_rows(rest),
         "released at": at_ms if rest else None,
+        "run ends": run.end_ms if rest and at_ms is not None and at_ms > run.end_ms else None,
         "end of": _different(_ending(rest)),
     }
 

@@ -130,7 +130,9 @@ class _Partition:
             "lag": self._rule.policy.lag,
         }
         if self._is_so_far(mark):
-            return {"lost because": LostBecause.OWN_ROWS, **known}
+            # A join sends no watermark above the rows that it keeps, so behind it this lets none pass.
+            is_joined = self._is_joined(self._drop["vertex"], self._drop["instance"])
+            return _NOT_KNOWN if is_joined else {"lost because": LostBecause.OWN_ROWS, **known}
         from_ms = min([at_ms, *self._passed_ms(self._drop["vertex"], self._drop["instance"])])
         timeout_ms = self._source.idle_timeout_ms
         # A row of it at that moment, behind what let the watermark pass, makes it count again.
@@ -162,6 +164,13 @@ class _Partition:
         until_ms = row["at_ms"] - (not any(read(each["row"])[column] >= self._late_from for each in mine))
         steps = (step for step in self._steps if step["input"] == row["partition"] and step["at_ms"] <= until_ms)
         return next(iter([step["value"] for step in steps if step["value"] is not None][::-1]), None)
+
+    def _is_joined(self, vertex: str, instance: int) -> bool:
+        """Whether a join is on the way of the row to an instance."""
+        source = self._row["vertex"], self._row["instance"]
+        into = [(queue["source"], queue["source_instance"]) for queue in self._run.into(vertex, instance)]
+        before = [each for each in into if source in self._run.sources_of(*each)]
+        return any(name in self._run.rules.joins or self._is_joined(name, number) for name, number in before)
 
     def _is_so_far(self, mark: int | None) -> bool:
         """Whether a partition with this watermark lets one leave that makes the row late."""

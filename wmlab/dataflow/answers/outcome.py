@@ -162,7 +162,7 @@ class WindowAnswers:
         )
         holders = setters_first(every, holders_now)
         release_ms = release_ms_of(holders, self.search.at_ms)
-        values |= of_holders(holders, holders_now, needed) | of_release(holders, release_ms)
+        values |= of_holders(holders, holders_now, needed) | of_release(self.run, holders, release_ms)
         fields |= {"holders": holders, "release_ms": release_ms}
         return self._explanation("waiting", end, values, (WAITING, RELEASE), **fields)
 

@@ -381,8 +381,14 @@ class Search:
         idle_at_ms = deadline_ms if kind in {"slow", "throttled"} and not silent else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = target.value + lag
+        fault = self.job.fault(vertex, instance, number)
+        quiet_until_ms = None
         if kind == "clock":
             idle_at_ms = needs
+        elif fault is not None and fault.until_ms is not None and (deadline_ms is None or fault.until_ms < deadline_ms):
+            # Behind the fault rows come again, before it is idle.
+            idle_at_ms = None
+            quiet_until_ms = fault.until_ms if fault.kind == "silenced" and kind in {"slow", "throttled"} else None
         return target.holder(
             vertex,
             instance,
@@ -394,9 +400,10 @@ class Search:
             needs_time=needs if isinstance(mapper.policy, FixedLag) and target.value != START else None,
             next_mark=target.value if kind == "throttled" else None,
             idle_at_ms=idle_at_ms,
+            quiet_until_ms=quiet_until_ms,
             idle_since_ms=deadline_ms if kind == "idle" else None,
             is_filtered=rejects_silently and self.run.rules.sources[vertex].where is not None,
-            fault=self.job.fault(vertex, instance, number),
+            fault=fault,
             parallelism=self.run.vertex(vertex)["parallelism"],
         )
 
@@ -436,7 +443,7 @@ def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     """Each once, however many ways lead to it."""
     unique: dict[tuple[Any, ...], Holder] = {}
     for holder in holders:
-        unique.setdefault((holder.vertex, holder.instance, holder.partition, holder.kind, holder.key), holder)
+        unique.setdefault((*holder.place, holder.kind, holder.queue_to), holder)
     return tuple(unique.values())
 
 
