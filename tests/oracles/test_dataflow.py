@@ -17,6 +17,7 @@ from tests.oracles.random_dataflows import (
     random_dataflow,
     shaped,
     with_barriers,
+    with_join,
     with_stall,
 )
 from tests.repetitions import repetitions
@@ -28,6 +29,27 @@ END_MS = 12_000
 SAMPLED_MS = 240
 """A whole run is explained at some 200 moments, so a length may be off by a few of their distances."""
 _NAMED = re.compile(r"partition (\d+) of (\w+)")
+
+
+def test_the_chart_of_a_join_says_what_it_sent_last(count: Any) -> None:
+    compared = 0
+    for seed in range(RUNS // 4):
+        recording = with_join(random_dataflow(seed), seed).record()
+        tables = {name: recording.table(name).to_pylist(maps_as_pydicts="strict") for name in ("items", "queues")}
+        (queue,) = [row for row in tables["queues"] if (row["source"], row["source_instance"]) == ("both", 0)][:1]
+        for key in queue["keys"]:
+            came = {row["key"] for row in tables["items"] if row["kind"] == "watermark"}
+            sent = [
+                row["value"]
+                for row in tables["items"]
+                if (row["queue"], row["kind"], row["key"]) == (queue["queue"], "watermark", key)
+            ]
+            if key in came:
+                chart = wm.dataflow.chart.coalescing(recording, vertex="both", key=key)
+                assert chart.facts.get("watermark") == (sent[-1] if sent else None), (seed, key)
+                compared += bool(sent)
+    count(compared, "last watermarks of joins in charts")
+    assert compared > RUNS // 8
 
 
 def several(value: Any, number: int | None = None) -> tuple[Any, ...]:

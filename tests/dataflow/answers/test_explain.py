@@ -508,6 +508,9 @@ def test_drops_are_counted_by_rule() -> None:
     assert drops.to_pandas()["late by"].tolist() == [110, 100]
     assert json.loads(drops.to_json())["sentence"] == drops.sentence
     assert "<table>" in drops._repr_html_()
+    assert recording.why_dropped({"t": 130}).sentence == "No row (t 130) of line was dropped."
+    with pytest.raises(RecordingError, match="no dropped row of 'line' has a column 'tt'"):
+        recording.why_dropped({"tt": 9})
     assert line([(0, 0)], WINDOW).record().why_dropped().sentence == "No row of line was dropped."
 
 

@@ -20,7 +20,7 @@ from wmlab.core.overlap import TimeRange, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of, setters_first
 from wmlab.dataflow.answers.cause_facts import of_failure, of_watermark
-from wmlab.dataflow.answers.lost import dropped_rows, drops_of
+from wmlab.dataflow.answers.lost import drops_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun, run_of
 from wmlab.dataflow.answers.search import Search, unique_holders
@@ -83,12 +83,12 @@ def explain(
 def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:
     """The dropped rows, with the rule that dropped each one, and by how much: all, or those with the columns of `row`.
 
-    Raises `RecordingError` for a vertex that the recording does not have.
+    Raises `RecordingError` for a vertex that the recording does not have, and for columns that no dropped row has.
     """
     run = run_of(recording)
     if vertex is not None:
         run.vertex(vertex)
-    return drops_of(run, tuple(dropped_rows(run, row or {}, vertex=vertex)))
+    return drops_of(run, {} if row is None else row, vertex)
 
 
 def _times_apart(run: DataflowRun, vertex: str, until_ms: int) -> str:

@@ -13,7 +13,7 @@ Source: "Keyed watermark support", WM generation and Handling of keyed idle mess
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
@@ -68,12 +68,26 @@ def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None
         yield DroppedRow(row=values, facts=dataflow_facts(run, facts))
 
 
-def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
-    """The answer about several dropped rows: how many, how late, and how many were lost to an idle partition."""
+def drops_of(run: DataflowRun, asked: Mapping[str, Any], vertex: str | None) -> Drops:
+    """The answer about several dropped rows: how many, how late, and how many were lost to an idle partition.
+
+    They are those with the columns `asked`. Raises `RecordingError` for anything but a map of columns, and for a column
+    that no dropped row has.
+    """
+    if not isinstance(asked, Mapping):
+        raise RecordingError(f"row is {shown(asked)}.", remedy="give some of its columns, as in row={'id': 7}.")
+    columns = dict.fromkeys(name.removeprefix("right_") for drop in run.rows("drops") for name in read(drop["row"]))
+    if columns and (unknown := [name for name in asked if name.removeprefix("right_") not in columns]):
+        raise RecordingError(
+            f"no dropped row of {run.stream!r} has a column {unknown[0]!r}.",
+            remedy=f"name some of: {', '.join(columns)}.",
+        )
+    rows = tuple(dropped_rows(run, asked, vertex=vertex))
     idle = [row for row in rows if row.because is LostBecause.IDLE]
     if len(rows) == 1:
-        return Drops(rows=tuple(rows), facts=rows[0].facts, templates=rows[0].templates)
+        return Drops(rows=rows, facts=rows[0].facts, templates=rows[0].templates)
     values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows), **of_failure(run.end)}
+    values["row"] = row_words(asked) if asked and not rows else None
     values["late by"] = max((row.number("late by") for row in rows), default=None)
     if idle:
         values |= {
@@ -82,7 +96,7 @@ def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
         }
         values["kept with timeout"] = max(row.number("kept with timeout") for row in idle)
     facts = dataflow_facts(run, values)
-    return Drops(rows=tuple(rows), facts=facts, templates=facts.chosen(FAILED, DROPS, IDLE_WHEN_PASSED))
+    return Drops(rows=rows, facts=facts, templates=facts.chosen(FAILED, DROPS, IDLE_WHEN_PASSED))
 
 
 def level_of(drop: RecordedRow) -> tuple[int, str, int, str, int]:
@@ -203,11 +217,6 @@ class _Partition:
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a row has these columns; on the right side of a join some are called `right_NAME`.
-
-    Raises `RecordingError` for anything but a map of columns.
-    """
-    if not isinstance(row, Mapping):
-        raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")
+    """Whether a row has these columns; on the right side of a join some are called `right_NAME`."""
     plain = all(name in values and values[name] == value for name, value in row.items())
     return plain or all(values.get(f"right_{name}", values.get(name, ...)) == value for name, value in row.items())

@@ -74,7 +74,7 @@ _OF_A_MOMENT: Final = vocabulary(
     ("held at most", Kind.COUNT, "the most that it held, in each run"),
     ("dropped", Kind.COUNT, "all dropped rows"),
     ("idle when passed", Kind.COUNT, "how many of them were lost since their partition was idle"),
-    ("row", Kind.NAME, "the dropped row"),
+    ("row", Kind.NAME, "the dropped row, or the one asked for"),
     ("dropped by", Kind.NAME, "the vertex"),
     ("rule", Kind.WORD, "by which rule"),
     ("dropped at", Kind.MOMENT, "when it did"),
@@ -156,6 +156,7 @@ BECAUSE: Final[Mapping[LostBecause, tuple[str, ...]]] = {
 """The second sentence about a lost row; the first is `LATE`."""
 DROPS: Final = (
     "Rows of {stream} that were dropped: {dropped}, late by at most {late by}.",
+    "No row ({row}) of {stream} was dropped.",
     "No row of {stream} was dropped.",
 )
 IDLE_WHEN_PASSED: Final = (

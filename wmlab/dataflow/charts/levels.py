@@ -43,8 +43,8 @@ State = Literal["active", "idle", "done"]
 class LevelHistory:
     """A level of coalescing of one instance over the clock: `names` of its inputs by number, `steps` in their order.
 
-    It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the `execution` that
-    is shown, `drops` the rows dropped there; `note` says which execution that is, where there are several, of `run`.
+    It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the `execution`
+    that is shown, `drops` the rows dropped there; `note` says which execution that is, where there are several, of `run`.
     """
 
     name: str
@@ -71,7 +71,7 @@ class LevelHistory:
 
     @property
     def output(self) -> str:
-        """What the curve of the watermarks that came out is called; a join sends others than those that it coalesces."""
+        """What the curve of the watermarks that came out is called; a join sends others than those that came in."""
         return "sent" if self.vertex in self.run.rules.joins else "coalesced"
 
     def coalesced(self, key: int) -> tuple[list[int], list[Value]]:
