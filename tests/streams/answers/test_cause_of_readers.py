@@ -171,6 +171,8 @@ def test_a_reader_and_a_group_must_exist_and_be_asked_at_a_moment(slow: Recordin
         explain(slow, at_ms=1, reader="r-7")
     with pytest.raises(RecordingError, match="no reader group 'x' of orders; its groups: r"):
         explain(slow, at_ms=1, group="x")
+    with pytest.raises(RecordingError, match="Reader 'r-0' is not in group 'x', but in 'r'"):
+        explain(slow, at_ms=1, reader="r-0", group="x")
     for asked in ({"reader": "r-0"}, {"group": "r"}, {"bound": "upper"}):
         with pytest.raises(RecordingError, match="no moment"):
             explain(slow, **asked)  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ class LevelHistory:
     """A level of coalescing of one instance over the clock: `names` of its inputs by number, `steps` in their order.
 
     It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the `execution`
-    that is shown, `drops` the rows dropped there; `note` says which execution that is, where there are several, of `run`.
+    that is shown, `drops` the rows dropped there. `note` says which execution of `run` it is, where there are several.
     """
 
     name: str

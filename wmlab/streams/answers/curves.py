@@ -83,8 +83,11 @@ class Curves:
         """The machine of the log in its state at `at_ms`."""
         return self._walk.at(at_ms)
 
-    def group_of(self, reader: str) -> str:
-        """The group of a reader; raises `RecordingError` for one that never looked at a window of the stream."""
+    def group_of(self, reader: str, group: str | None = None) -> str:
+        """The group of a reader; raises `RecordingError` for one that never looked at a window of the stream.
+
+        Also for one that is not in `group`, if that is given.
+        """
         looks = self.tables.windows.get(reader)
         if looks is None:
             known = ", ".join(sorted(self.tables.windows)) or "none"
@@ -92,6 +95,11 @@ class Curves:
                 f"The recording {self.tables.recording.name!r} has no reader {reader!r} of {self.tables.stream}; "
                 f"its readers: {known}.",
                 remedy="name one of them, or leave the reader out to explain the stream's own bound.",
+            )
+        if group not in {None, looks[0]["group"]}:
+            raise RecordingError(
+                f"Reader {reader!r} is not in group {group!r}, but in {looks[0]['group']!r}.",
+                remedy="leave one of them out.",
             )
         return str(looks[0]["group"])
 
@@ -104,7 +112,7 @@ class Curves:
         log = replace(log, delayed=kept, silent=None if silent in log.names else silent)
         if curve == LOG:
             return log
-        group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
+        group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader, curve.group))
         known = group.at(at_ms, state.lower)
         if curve.reader is None:
             cause = cause_of_group(state, known, log)
@@ -136,7 +144,7 @@ class Curves:
             for row in self.tables.rows("incidents")
             if (row["subject"], row["kind"], row["target"]) == ("reader", "join", curve.reader)
         ]
-        group = curve.group if curve.reader is None else self.group_of(curve.reader)
+        group = curve.group if curve.reader is None else self.group_of(curve.reader, curve.group)
         parts = () if self._scenario is None else self._scenario.groups
         starts = [self._scenario.start_ms + part.starts_ms for part in parts if self._scenario and part.name == group]
         return next((joins_ms for joins_ms in joins or starts if joins_ms > at_ms), None)
