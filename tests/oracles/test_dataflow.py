@@ -114,6 +114,13 @@ def wrong_below(judge: DataflowOracle, answer: Any, at_ms: int, places: set[Plac
     return [] if told == truth else [f"{at_ms}: also below are {told}, not {truth}"]
 
 
+def wrong_restart(recording: Any, answer: Any, at_ms: int) -> list[str]:
+    """When the job began again last, by the table of executions, where an answer says otherwise."""
+    begun = [row["started_ms"] for row in recording.table("executions").to_pylist() if row["started_ms"] <= at_ms]
+    said = answer.facts.get("restarted at")
+    return [] if said == [None, *begun[1:]][-1] else [f"{at_ms}: restarted at {said}, not {begun}"]
+
+
 def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
     """What `explain` says otherwise than the judge about the window of a recording, or its sink, at a moment."""
     judge, answer = DataflowOracle.at(recording, at_ms), recording.explain(at_ms=at_ms, vertex=vertex)
@@ -122,6 +129,7 @@ def differences(recording: Any, at_ms: int, vertex: str = "count") -> list[str]:
     wrong = []
     if (answer.watermark, answer.since_ms) != (watermark, every.since_ms):
         wrong.append(f"{at_ms}: watermark {answer.watermark} since {answer.since_ms}, not {watermark}")
+    wrong += wrong_restart(recording, answer, at_ms)
     copies = {each.name: each.parallelism or 1 for each in recording.dataflow.vertices}
     of_all = [judge.levels(vertex, number, answer.key, at_ms)[0].watermark for number in range(copies[vertex])]
     if every.watermark != min(of_all):

@@ -8,6 +8,7 @@ from itertools import chain
 from wmlab.core.facts import Facts, Single, Value
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, Holder
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
+from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.vocabulary import AT_A_MOMENT, ENDED, LABELS, RELEASE
 from wmlab.dataflow.model.join import START
 
@@ -31,18 +32,20 @@ def of_failure(end: JobEnd | None) -> dict[str, Value]:
     return of_end(end) if end is not None and end.is_failure else {}
 
 
-def of_watermark(run: DataflowRun, cause: Cause, idle: Mapping[str, int], apart: str) -> tuple[Facts, tuple[str, ...]]:
+def of_watermark(search: Search, cause: Cause, idle: Mapping[str, int], apart: str) -> tuple[Facts, tuple[str, ...]]:
     """What holds the watermark at an instance, with the templates that say it.
 
     `idle` are the partitions that it does not wait for, with when they became idle; `apart` is a join whose inputs have
     no event times in common.
     """
+    run, execution = search.run, search.execution
     values: dict[str, Value] = {
         **of_end(cause.end),
         "vertex": run.instance_name(cause.vertex, cause.instance),
         "key": cause.key,
         "watermark": cause.watermark,
         "since": cause.since_ms,
+        "restarted at": execution["started_ms"] if execution["execution"] > 1 else None,
         "inputs apart": apart or None,
     }
     if cause.end is None:

@@ -118,7 +118,7 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     """Why nothing comes out of `vertex`; raises `RecordingError` if no watermark can reach it."""
     cause = cause_at(search, vertex, key, instance)
     idle = search.not_waited_for(cause.vertex, cause.instance, cause.key, cause.watermark)
-    facts, templates = of_watermark(search.run, cause, idle, _times_apart(search.run, vertex, search.at_ms))
+    facts, templates = of_watermark(search, cause, idle, _times_apart(search.run, vertex, search.at_ms))
     return Explanation(
         at_ms=search.at_ms,
         stream=search.run.stream,
