@@ -194,7 +194,7 @@ def partly_noted_run(seed: int) -> Scenario:
 
 
 def struck_cycles_run(seed: int) -> Scenario:
-    """Leaders crash or pause in the middle of a cycle, at drawn points; another one goes on, and a writer falls silent."""
+    """Leaders crash or pause in the middle of a cycle, at drawn points; another goes on, and a writer falls silent."""
     draw = Random(f"struck cycles {seed}")
     period_ms = draw.choice((1_000, 2_000))
     points = ("after_marks", "after_log", "before_removal", "before_append", "after_append")

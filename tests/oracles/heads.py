@@ -195,7 +195,7 @@ def watermark_cycles(run: Run, stream: str) -> Above:
 
 
 def generations(run: Run, stream: str) -> Above:
-    """Who was left out of most generations in a row; a cycle that failed has none, one that died after an append has."""
+    """Who was left out of most generations in a row: a cycle that failed has none, one that died after its mark has."""
     rows = run.all_rows("cycles", stream)
     with_generation = [row for row in rows if row["participating"] or row["lagging"] or row["removed"]]
     ran = {(row["controller"], row["at_ms"]) for row in rows}

@@ -77,6 +77,29 @@ def mark_words(row: TableRow) -> str:
     return f"{row['writer']} noted {time} at {at}; {row['controller']}: {row['outcome']}"
 
 
+def all_cycles(cycles: Sequence[TableRow], watermarks: Sequence[TableRow]) -> list[TableRow]:
+    """The cycles, ascending, with those that died after their watermark was in the log, of which only that is recorded.
+
+    `watermarks` are in the order of the log, with the writers that each counts.
+    """
+    ran = {(row["controller"], row["at_ms"]) for row in cycles}
+    died = [
+        {
+            "controller": row["controller"],
+            "at_ms": row["cycle_ms"],
+            "previous_lower": before and before["lower"],
+            "participating": [*dict(row["writers"])],
+            "lagging": [],
+            "removed": [],
+            "outcome": "emitted",
+            "reason": "died after its watermark",
+        }
+        for before, row in zip([None, *watermarks], watermarks, strict=False)
+        if row["cycle_ms"] is not None and row["writers"] and (row["controller"], row["cycle_ms"]) not in ran
+    ]
+    return sorted([*cycles, *died], key=lambda row: int(row["at_ms"]))
+
+
 class Standing(StrEnum):
     """What a known writer was to a cycle."""
 

@@ -20,7 +20,7 @@ _OWN: Final = vocabulary(
     ("above perfect for", Kind.LENGTH, "for how long the lower bound was above the perfect watermark"),
     ("above perfect by", Kind.LENGTH, "by how much it was at most"),
     # cycles and generations
-    ("cycles", Kind.COUNT, "how many cycles looked at the notes"),
+    ("cycles", Kind.COUNT, "how many cycles there were, with those that died after their watermark was in the log"),
     ("emitted", Kind.COUNT, "how many of them emitted a watermark"),
     ("waited for most", Kind.NAME, "the writer that most of the cycles without a watermark waited for"),
     ("waited for in", Kind.COUNT, "how many cycles waited for that writer"),

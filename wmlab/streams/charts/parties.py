@@ -37,6 +37,7 @@ from wmlab.streams.answers.cycles import (
     Membership,
     Standing,
     WriterSpan,
+    all_cycles,
     cycle_head,
     cycle_words,
     generation_head,
@@ -186,13 +187,14 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     `ChartError` if there are several streams and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
-    cycles = stream_rows(recording, "cycles", name, by="at_ms")
+    watermarks = stream_rows(recording, "watermarks", name, by="seq")
+    cycles = all_cycles(stream_rows(recording, "cycles", name), watermarks)
     controllers = sorted({row["controller"] for row in cycles})
     drawn_cycles = share_of(cycles, _MOST_CYCLES)
     head = cycle_head(cycles)
     fewer = drawn_words((len(drawn_cycles), len(cycles), "cycles"))
     times = held([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
-    last = single([mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
+    last = single([mark["lower"] for mark in watermarks][-1:])
     bound = Steps(
         name="previous lower bound",
         role="perfect",
@@ -314,7 +316,8 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
     and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
-    cycles = stream_rows(recording, "cycles", name, by="at_ms")
+    watermarks = stream_rows(recording, "watermarks", name, by="seq")
+    cycles = all_cycles(stream_rows(recording, "cycles", name), watermarks)
     marks = [
         row for row in stream_rows(recording, "writer_marks", name, by="received_ms") if row["outcome"] == "success"
     ]
