@@ -334,8 +334,8 @@ def reader_times(run: Run, stream: str, group: str) -> Above | None:
         template = "The map had no least time."
     if any(least_ms.values()):
         name = max(least_ms, key=lambda name: least_ms[name])
-        facts |= {"least of": name, "least for": least_ms[name]}
-        template = "The least time in the map was that of {least of} for {least for}."
+        facts |= {"behind": name, "behind for": least_ms[name]}
+        template = "The least time in the map was that of {behind} for {behind for}."
     return above(f"Whose time is the least one in the map of {group}?", facts, template)
 
 

@@ -13,7 +13,7 @@ from itertools import chain, groupby, pairwise, zip_longest
 from statistics import median
 from typing import Final, NamedTuple
 
-from wmlab.core.facts import Head, Value
+from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, CauseSpan
@@ -148,15 +148,17 @@ def known_writers(entries: Sequence[Membership]) -> list[str]:
 
 def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -> Head:
     """Who was left out of most generations in a row."""
-    longest = max(_left_out(known_writers(entries), entries), key=len, default=None)
-    values: dict[str, Value] = {}
-    if longest is not None:
-        values = {
-            "left out longest": longest[0].writer,
-            "left out of": len(longest),
-            "left out from": longest[0].at_ms,
-        }
-    return head_of("generations", values, clock_ms=cycles[0]["at_ms"])
+    longest = max(_left_out(known_writers(entries), entries), key=len, default=[])
+    first = longest[0] if longest else None
+    return head_of(
+        "generations",
+        {
+            "left out longest": first and first.writer,
+            "left out of": len(longest) or None,
+            "left out from": first and first.at_ms,
+        },
+        clock_ms=cycles[0]["at_ms"],
+    )
 
 
 def _left_out(writers: Sequence[str], entries: Sequence[Membership]) -> Iterator[list[Membership]]:
@@ -173,13 +175,16 @@ def cycle_head(cycles: Sequence[TableRow]) -> Head:
     held = [row for row in cycles if row["outcome"] != "emitted"]
     waited = Counter(writer for row in held for writer in row["lagging"])
     writer, number = min(waited.items(), key=lambda pair: (-pair[1], pair[0]), default=(None, None))
-    values: dict[str, Value] = {
-        "cycles": len(cycles),
-        "emitted": len(cycles) - len(held),
-        "waited for most": writer,
-        "waited for in": number,
-    }
-    return head_of("cycles", values, clock_ms=cycles[0]["at_ms"])
+    return head_of(
+        "cycles",
+        {
+            "cycles": len(cycles),
+            "emitted": len(cycles) - len(held),
+            "waited for most": writer,
+            "waited for in": number,
+        },
+        clock_ms=cycles[0]["at_ms"],
+    )
 
 
 def cycle_words(row: TableRow) -> str:

@@ -49,6 +49,7 @@ from wmlab.streams.answers.alignment import (
     recorded_maps,
     stretches_of,
 )
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import group_states
 from wmlab.streams.model.segment import segment_name
 
@@ -101,7 +102,7 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
         head.headline,
         data,
         facts=head.facts,
-        title=title or f"Which {by} held the others back, and how far apart were they?",
+        title=title or asked("alignment", by=by),
         across=time_axis("clock", aligned.at_ms),
         panels=_panels(aligned),
         rules=_rules(table),
@@ -180,7 +181,7 @@ def reader_times(
         head.headline,
         data | {"least": least},
         facts=head.facts,
-        title=title or f"Whose time is the least one in the map of {group}?",
+        title=title or asked("map", group=group),
         note=fewer,
         across=time_axis("clock", at_ms),
         panels=[

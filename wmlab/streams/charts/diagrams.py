@@ -32,10 +32,10 @@ from wmlab.core.charts.scene import Dots, Layer, Path, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, in_mermaid, is_instant, rounded
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import segments_of
 from wmlab.streams.answers.messages import (
     Message,
-    by_frequency,
     exact_clock,
     kinds_of,
     lineage_sentence,
@@ -118,7 +118,7 @@ def message_diagram(
         head.headline,
         data,
         facts=head.facts,
-        title=title or f"What was said{within} around {exact_clock(around_ms, span_ms)}?",
+        title=title or asked("messages", within=within, moment=exact_clock(around_ms, span_ms)),
         note=fewer,
         across=clock,
         panels=[
@@ -168,7 +168,7 @@ def _course(message: Message, nodes: Sequence[str], span_ms: int) -> Course:
 def _layers(courses: Sequence[Course], clock: Axis) -> list[Layer]:
     """The courses by kind, or sender, and where they end; the three most frequent have roles of their own."""
     names = kinds_of([message for message, *_ in courses])
-    groups = [name for name, _ in by_frequency(names)]
+    groups = sorted({*names}, key=lambda name: (-names.count(name), name))
     own, others = groups[: len(_LOOKS)], groups[len(_LOOKS) :]
     named = list(zip(names, courses, strict=True))
     layers: list[Layer] = [_lines(group, role, named, [group], clock) for group, role in zip(own, _LOOKS, strict=False)]

@@ -12,7 +12,6 @@ from typing import Any, Final
 from wmlab.core.charts.axis import Axis, duration_unit, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import (
     SERIES,
-    SHAPES,
     Chart,
     chart_of,
     columns,
@@ -21,11 +20,12 @@ from wmlab.core.charts.chart import (
     faults,
     one_stream,
     plain_columns,
+    rules_of,
     share_of,
     stream_rows,
     the_recording,
 )
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Shape, Steps, dots, lanes
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Shape, Steps, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.facts import Facts
 from wmlab.core.holders import OF_RUN, RUN_LABELS, Holder, of_first
@@ -48,6 +48,7 @@ from wmlab.streams.answers.cycles import (
     missing_marks,
     noting_head,
 )
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 from wmlab.streams.answers.stops import stops_of
 from wmlab.streams.answers.stragglers import run_of
@@ -91,7 +92,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
         head.headline,
         data,
         facts=head.facts,
-        title=title or f"Who noted time in {name}, and who held its watermark?",
+        title=title or asked("notes", stream=name),
         note=fewer,
         across=time_axis("clock", [marks[0]["received_ms"], end_ms]),
         panels=[
@@ -152,7 +153,7 @@ def holders(table: Any, *, title: str | None = None) -> Chart:
         facts.fill(OF_RUN[0]),
         columns_of(rows, _HOLDER_COLUMNS),
         facts=facts,
-        title=title or f"Who held the watermark in the log of {streams[0]}, and for how long?",
+        title=title or asked("holders", stream=streams[0]),
         note=drawn_words((len(drawn), len(rows), "causes, the first ones")),
         across=Axis("held for", 0, top_ms, False, duration_unit(top_ms)),
         panels=[lanes([_name(row) for row in drawn], _bars(drawn))],
@@ -209,7 +210,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
         head.headline,
         columns_of(cycles, columns),
         facts=head.facts,
-        title=title or f"When did the watermark cycle of {name} emit, and why not?",
+        title=title or asked("cycles", stream=name),
         note=fewer,
         across=time_axis("clock", clock),
         panels=[
@@ -254,11 +255,15 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
         owners.headline,
         columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms")),
         facts=owners.facts,
-        title=title or "Who owned which bucket of streams?",
+        title=title or asked("owners"),
         note=fewer,
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
-        rules=_crashes(recording, controllers),
+        rules=rules_of(
+            (row["at_ms"], row["kind"], row["detail"])
+            for row in recording.table("incidents").to_pylist()
+            if row["subject"] == "controller" and row["target"] in controllers
+        ),
     )
 
 
@@ -286,13 +291,6 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
         if bucket in buckets
     ]
     return Blocks(name="no owner", role="alarm", boxes=boxes, opacity=0.5)
-
-
-def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
-    recorded = (row for row in recording.table("incidents").to_pylist() if row["subject"] == "controller")
-    incidents = [row for row in recorded if row["target"] in controllers]
-    shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
-    return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]
 
 
 _MOST_GENERATIONS: Final = 300
@@ -338,7 +336,7 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
         head.headline,
         columns(entries, "at_ms", "barrier", "writer", "standing"),
         facts=head.facts,
-        title=title or f"Which writers of {name} were in each generation, and why were others not?",
+        title=title or asked("generations", stream=name),
         note=fewer,
         across=time_axis("clock", clock),
         panels=[

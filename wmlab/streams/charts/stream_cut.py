@@ -34,6 +34,7 @@ from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import events_of
 from wmlab.streams.answers.stream_cut import (
     Front,
@@ -87,13 +88,12 @@ def stream_cut(
     name = one_stream(recording, stream, "watermarks")
     at_ms = None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
     cut = cut_at(recording, name, at_ms)
-    emitted = clock_words(cut.watermark["emitted_ms"])
     return draw_cut(
         cut.positions,
         cut.before,
         cut.steps,
         cut.history,
-        title=title or f"How did the stream cut of {name} at {emitted} come about?",
+        title=title or asked("cut", stream=name, moment=clock_words(cut.watermark["emitted_ms"])),
         head=cut.head,
     )
 
@@ -236,7 +236,7 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
         head.headline,
         data,
         facts=head.facts,
-        title=title or f"Which segment held which keys of {name}, and where did the cuts pass?",
+        title=title or asked("key space", stream=name),
         note=fewer,
         across=time_axis("clock", [*(row["created_ms"] for row in segments), end_ms]),
         panels=[
