@@ -7,7 +7,7 @@ who held the watermark is what `wmlab.streams.answers.cause` says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import chain, groupby, pairwise, zip_longest
 from statistics import median
@@ -148,7 +148,15 @@ def known_writers(entries: Sequence[Membership]) -> list[str]:
 
 def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -> Head:
     """Who was left out of most generations in a row."""
-    longest = max(_left_out(known_writers(entries), entries), key=len, default=[])
+    stretches = [
+        list(stretch)
+        for writer in known_writers(entries)
+        for is_out, stretch in groupby(
+            (entry for entry in entries if entry.writer == writer), lambda entry: entry.standing in _LEFT_OUT
+        )
+        if is_out
+    ]
+    longest = max(stretches, key=len, default=[])
     first = longest[0] if longest else None
     return head_of(
         "generations",
@@ -159,15 +167,6 @@ def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -
         },
         clock_ms=cycles[0]["at_ms"],
     )
-
-
-def _left_out(writers: Sequence[str], entries: Sequence[Membership]) -> Iterator[list[Membership]]:
-    """The stretches of cycles that left a writer out of their generation."""
-    for writer in writers:
-        of_writer = (entry for entry in entries if entry.writer == writer)
-        for is_out, stretch in groupby(of_writer, lambda entry: entry.standing in _LEFT_OUT):
-            if is_out:
-                yield list(stretch)
 
 
 def cycle_head(cycles: Sequence[TableRow]) -> Head:

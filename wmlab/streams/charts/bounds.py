@@ -228,8 +228,9 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     note = "" if any(every) else "no bound is known"
     fewer = drawn_words((len(rows), len(table.at_ms), "rows"))
     distances = _distance(table, at_ms, curves, clock, event)
+    asking = "time bounds" if table.reader is None else "bounds seen"
     return Scene(
-        title=title or _question(table),
+        title=title or asked(asking, stream=table.stream, whose=table.whose, reader=table.reader or ""),
         subtitle=sentence,
         note=fewer,
         across=clock,
@@ -268,12 +269,6 @@ def _polls(table: BoundsTable) -> list[Dots]:
 def _range(curves: Sequence[Sequence[Piece]], clock: Axis) -> tuple[int, int]:
     """From where to where an axis over the curves goes, of which the first is that of the lower bound."""
     return shown_range(curves[:1], curves[1:], least_ms=clock.high - clock.low)
-
-
-def _question(table: BoundsTable) -> str:
-    if table.reader is not None:
-        return asked("bounds seen", stream=table.stream, reader=table.reader)
-    return asked("time bounds", stream=table.stream, whose=table.whose)
 
 
 def _exceptions(table: BoundsTable) -> list[Panel]:

@@ -208,9 +208,8 @@ def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Cha
     known = ((value, round(lag), share) for value, lag, share in rows)
     runs = sorted(known, key=lambda run: (run[0] is not None, run[0]))
     labels = [value_words(by, value) for value in dict.fromkeys(value for value, _, _ in runs)]
-    question = title or asked("sweep", field=field_words(by))
     note = drawn_words((len(rows), len(columns[by]), "runs, those with a lag"))
-    return _chart(question, sweep_head(by, runs), note, by, labels, runs)
+    return _chart(title or asked("sweep", field=field_words(by)), sweep_head(by, runs), note, by, labels, runs)
 
 
 def replay(watermarks: Any, recording: Recording | None = None, *, title: str | None = None) -> Chart:
@@ -234,8 +233,8 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     rows.sort(key=lambda row: (row["config"], row["seq"]))
     logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
     runs = replayed_figures(recording, name, logs)
-    question = title or asked("replay", stream=name)
-    return _chart(question, replay_head(runs), "", "config", [config for config, _, _ in runs], runs)
+    labels = [config for config, _, _ in runs]
+    return _chart(title or asked("replay", stream=name), replay_head(runs), "", "config", labels, runs)
 
 
 def _chart(question: str, head: Head, note: str, by: str, labels: Sequence[str], runs: Sequence[RunFigures]) -> Chart:

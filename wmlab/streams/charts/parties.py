@@ -19,6 +19,7 @@ from wmlab.core.charts.chart import (
     drawn_words,
     faults,
     one_stream,
+    one_value,
     plain_columns,
     rules_of,
     share_of,
@@ -87,10 +88,9 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
         (_MOST_SPANS, len(holding), "stretches that held the watermark, the longest"),
         (_MOST_SPANS, len(missing), "stretches without a mark that was due, the longest"),
     )
-    data = columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome"))
     return chart_of(
         head.headline,
-        data,
+        columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome")),
         facts=head.facts,
         title=title or asked("notes", stream=name),
         note=fewer,
@@ -139,21 +139,21 @@ def holders(table: Any, *, title: str | None = None) -> Chart:
     of several streams.
     """
     columns = plain_columns(table, _HOLDER_COLUMNS, (), chart="A chart of holders", example="recording.explain()")
-    streams = sorted(set(columns["stream"]))
-    if len(streams) != 1:
-        count = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
-        raise ChartError(f"One chart shows the holders of one stream; {count}.", remedy="Keep the rows of one stream.")
+    one_value("stream", columns["stream"])
+    if not columns["stream"]:
+        raise ChartError("The table of holders has no rows.", remedy="Keep the rows of one stream.")
+    stream = columns["stream"][0]
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows.sort(key=lambda row: -row["held_ms"])
     drawn = rows[:_MOST_HOLDERS]
     top_ms = max(1, rows[0]["held_ms"])
     first = Holder(**{name: rows[0][name] for name in _HOLDER_COLUMNS[1:]})
-    facts = Facts(RUN_LABELS, of_first(f"watermark in the log of {streams[0]}", [first]))
+    facts = Facts(RUN_LABELS, of_first(f"watermark in the log of {stream}", [first]))
     return chart_of(
         facts.fill(OF_RUN[0]),
         columns_of(rows, _HOLDER_COLUMNS),
         facts=facts,
-        title=title or asked("holders", stream=streams[0]),
+        title=title or asked("holders", stream=stream),
         note=drawn_words((len(drawn), len(rows), "causes, the first ones")),
         across=Axis("held for", 0, top_ms, False, duration_unit(top_ms)),
         panels=[lanes([_name(row) for row in drawn], _bars(drawn))],

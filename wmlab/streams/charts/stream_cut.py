@@ -198,11 +198,10 @@ def _ticks(history: StreamHistory, rows: Sequence[_Lane]) -> tuple[Tick, ...]:
     for bound in sorted({bound for keys in ranges for bound in (keys.low, keys.high)} - {0, 1}):
         if bound - shown[-1] >= _NEAREST and 1 - bound >= _NEAREST:
             shown.append(bound)
-    return tuple(Tick(round(bound * _WHOLE), _number(bound)) for bound in [*shown, Fraction(1)])
-
-
-def _number(bound: Fraction) -> str:
-    return str(bound) if bound.denominator <= 100 else f"{float(bound):.3f}"
+    return tuple(
+        Tick(round(bound * _WHOLE), str(bound) if bound.denominator <= 100 else f"{float(bound):.3f}")
+        for bound in [*shown, Fraction(1)]
+    )
 
 
 _MOST_CUTS: Final = 8
@@ -231,10 +230,9 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*position) for position in standing]
     head = key_space_head(segments, len(marks))
     fewer = drawn_words((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(positions), "positions"))
-    data = columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms"))
     return chart_of(
         head.headline,
-        data,
+        columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms")),
         facts=head.facts,
         title=title or asked("key space", stream=name),
         note=fewer,
