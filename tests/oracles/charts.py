@@ -23,6 +23,7 @@ from wmlab.streams.scenario import noting
 Pair = tuple[str, Any, Above]
 """Which chart it is, the chart, and what has to stand above it."""
 _SPAN_MS = 1_000
+CONTROLLERS = ("leader", "controller-0", "controller-1")
 
 
 def with_messages(scenario: Scenario) -> Scenario:
@@ -188,5 +189,33 @@ def partly_noted_run(seed: int) -> Scenario:
         controllers=wm.Controllers(period_ms=1_000),
         script=notes,
         duration_ms=12_000,
+        seed=abs(seed),
+    )
+
+
+def struck_cycles_run(seed: int) -> Scenario:
+    """Leaders crash or pause in the middle of a cycle, at drawn points; another goes on, and a writer falls silent."""
+    draw = Random(f"struck cycles {seed}")
+    period_ms = draw.choice((1_000, 2_000))
+    points = ("after_marks", "after_log", "before_removal", "before_append", "after_append")
+    strikes: list[Any] = []
+    for at_ms in (6_000, 16_000, 27_000):
+        at, point, controller = at_ms + draw.randrange(0, 4_000, 250), draw.choice(points), draw.choice(CONTROLLERS)
+        if draw.random() < 0.5:
+            crash = wm.script.CrashController(at_ms=at, controller=controller, point=point, restart_after_ms=2_000)
+            strikes.append(crash)
+        else:
+            for_ms = draw.choice((2_500, 6_000, 9_000))
+            strikes.append(wm.script.PauseController(at_ms=at, controller=controller, point=point, for_ms=for_ms))
+    strikes.append(wm.script.SilenceWriter(at_ms=draw.randrange(8_000, 35_000, 500), writer="w2"))
+    seldom = wm.EventWriter("w2", rate_per_s=20, note_every_ms=draw.choice((1_000, 2_500, 4_000)))
+    return Scenario(
+        f"struck cycles {seed}",
+        stream=wm.Stream("orders", segments=1, timestamp_aggregation_timeout_ms=draw.choice((2_000, 5_000))),
+        writers=(wm.EventWriter("w1", rate_per_s=20), seldom),
+        readers=wm.ReaderGroup("readers", readers=1),
+        controllers=wm.Controllers(2, period_ms=period_ms, session_timeout_ms=4_000),
+        script=strikes,
+        duration_ms=38_000,
         seed=abs(seed),
     )

@@ -176,14 +176,14 @@ def holders(run: Run, stream: str) -> Above:
 
 
 def watermark_cycles(run: Run, stream: str) -> Above:
-    """How many cycles appended a watermark, and whom those waited for that did not."""
-    cycles = run.all_rows("cycles", stream)
-    appended = {(row["controller"], row["cycle_ms"]) for row in run.all_rows("watermarks", stream) if row["writers"]}
-    emitted = [row for row in cycles if (row["controller"], row["at_ms"]) in appended]
-    waited = Counter(name for row in cycles if row not in emitted for name in row["lagging"])
+    """How many cycles appended a watermark, one that died after that too, and whom those waited for that did not."""
+    rows = run.all_rows("cycles", stream)
+    ran = {(row["controller"], row["at_ms"]) for row in rows}
+    emitted = {(row["controller"], row["cycle_ms"]) for row in run.all_rows("watermarks", stream) if row["writers"]}
+    waited = Counter(name for row in rows for name in row["lagging"])
     most = min(waited, key=lambda name: (-waited[name], name), default=None)
     facts = {
-        "cycles": len(cycles),
+        "cycles": len(ran | emitted),
         "emitted": len(emitted),
         "waited for most": most,
         "waited for in": None if most is None else waited[most],
@@ -195,10 +195,16 @@ def watermark_cycles(run: Run, stream: str) -> Above:
 
 
 def generations(run: Run, stream: str) -> Above:
-    """Who was left out of most generations in a row; a cycle that failed has no generation."""
-    with_generation = [
-        row for row in run.all_rows("cycles", stream) if row["participating"] or row["lagging"] or row["removed"]
+    """Who was left out of most generations in a row: a cycle that failed has none, one that died after its mark has."""
+    rows = run.all_rows("cycles", stream)
+    with_generation = [row for row in rows if row["participating"] or row["lagging"] or row["removed"]]
+    ran = {(row["controller"], row["at_ms"]) for row in rows}
+    with_generation += [
+        {"at_ms": mark["cycle_ms"], "participating": list(mark["writers"]), "lagging": [], "removed": []}
+        for mark in run.all_rows("watermarks", stream)
+        if mark["writers"] and (mark["controller"], mark["cycle_ms"]) not in ran
     ]
+    with_generation.sort(key=lambda row: row["at_ms"])
     in_cycle = [{*row["participating"], *row["lagging"], *row["removed"]} for row in with_generation]
     known = sorted(set().union(*in_cycle))
     total = Counter(name for row in with_generation for name in row["lagging"])
@@ -328,8 +334,8 @@ def reader_times(run: Run, stream: str, group: str) -> Above | None:
         template = "The map had no least time."
     if any(least_ms.values()):
         name = max(least_ms, key=lambda name: least_ms[name])
-        facts |= {"least of": name, "least for": least_ms[name]}
-        template = "The least time in the map was that of {least of} for {least for}."
+        facts |= {"behind": name, "behind for": least_ms[name]}
+        template = "The least time in the map was that of {behind} for {behind for}."
     return above(f"Whose time is the least one in the map of {group}?", facts, template)
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import wmlab as wm
 from tests.oracles import heads
-from tests.oracles.charts import Pair, charts_of, partly_noted_run, with_messages
+from tests.oracles.charts import Pair, charts_of, partly_noted_run, struck_cycles_run, with_messages
 from tests.oracles.runs import moments_of
 from tests.oracles.streams import Curve, Oracle, differences
 from tests.oracles.test_streams import scenario_of, sentences
@@ -20,7 +20,13 @@ from wmlab.streams.answers.head_labels import HEAD_LABELS, HEADS
 from wmlab.streams.answers.timeline import EFFECT_LABELS, EFFECTS
 
 OF_OWN_SHAPE = -4
-RUNS = (*range(OF_OWN_SHAPE, repetitions(14, long=400)), 14, 15, 36, 67, 92, 100, 124, 129)
+STRUCK = -1_000
+"""From this seed on down, leaders are struck in the middle of their cycles."""
+RUNS = (
+    *range(OF_OWN_SHAPE, repetitions(14, long=400)),
+    *(14, 15, 36, 67, 92, 100, 124, 129),
+    *(STRUCK - number for number in range(repetitions(8, long=200))),
+)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
 EVERY = 3
 """Of so many runs one keeps its messages."""
@@ -28,7 +34,10 @@ EVERY = 3
 
 @cache
 def oracle_of(seed: int) -> Oracle:
-    scenario = partly_noted_run(seed) if seed == OF_OWN_SHAPE else scenario_of(seed)
+    if seed <= STRUCK:
+        scenario = struck_cycles_run(STRUCK - seed)
+    else:
+        scenario = partly_noted_run(seed) if seed == OF_OWN_SHAPE else scenario_of(seed)
     if seed % EVERY == 0:
         scenario = with_messages(scenario)
     with warnings.catch_warnings():

@@ -36,6 +36,10 @@ def _names(segments: Any) -> str:
     return ", ".join(map(_name, segments))
 
 
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def _epochs(run: Run, stream: str) -> list[Row]:
     rows = [row for row in run.recording.table("epochs").to_pylist() if row["stream"] == stream]
     return sorted(rows, key=lambda row: row["epoch"])
@@ -114,7 +118,7 @@ def _refusals(run: Run, stream: str) -> Iterator[Told]:
         for row in [row for row in rows if row["outcome"] == outcome] + [None]:
             if group and (row is None or row["received_ms"] - group[-1]["received_ms"] > _TOGETHER_MS):
                 writers = sorted({each["writer"] for each in group})
-                who = writers[0] if len(writers) == 1 else f"{', '.join(writers[:-1])} and {writers[-1]}"
+                who = _listed(writers)
                 what = "notes the time" if len(group) == 1 else "notes a time" if len(writers) == 1 else "note a time"
                 yield told(
                     group[0]["received_ms"],
@@ -129,38 +133,49 @@ def _refusals(run: Run, stream: str) -> Iterator[Told]:
 
 
 def _cycles(run: Run, stream: str) -> Iterator[Told]:
-    """Cycles in a row of one controller that ended alike, and the writers that cycles dropped."""
+    """Watermarks of one controller in a row, when they were appended; between them, cycles that ended alike.
+
+    Of a cycle that appended none only its beginning is known, and so it is told what the cycle began with.
+    """
     cycles = run.all_rows("cycles", stream)
     for row in cycles:
         for writer in row["removed"]:
-            yield told(row["at_ms"], None, row["controller"], f"drops {writer}")
+            yield told(row["at_ms"], None, row["controller"], f"begins a cycle that drops {writer}")
+    appended = [row for row in run.watermarks(stream, run.end_ms) if row["writers"]]
+    held = [row for row in cycles if row["outcome"] != "emitted"]
+    steps = [(row["at_ms"], 0, row) for row in held] + [(row["emitted_ms"], 1, row) for row in appended]
 
-    def end_of(row: Row) -> tuple[Any, ...]:
-        waits = tuple(sorted(row["lagging"]))
-        return row["controller"], row["outcome"], waits, "" if waits else row["reason"]
+    def alike(step: tuple[int, int, Row]) -> tuple[Any, ...]:
+        _, is_watermark, row = step
+        if is_watermark:
+            return (row["controller"],)
+        return row["controller"], tuple(sorted(row["lagging"])), "" if row["lagging"] else row["reason"]
 
-    for (controller, outcome, waits, reason), rows in groupby(cycles, key=end_of):
-        alike = list(rows)
-        from_ms, to_ms = alike[0]["at_ms"], alike[-1]["at_ms"]
-        if outcome == "emitted":
-            ran = {row["at_ms"] for row in alike}
-            lowers = [
-                row["lower"]
-                for row in run.all_rows("watermarks", stream)
-                if row["controller"] == controller and row["cycle_ms"] in ran
-            ]
-            before = min(lowers) if len(lowers) > 1 else None
+    for of, group in groupby(sorted(steps, key=lambda step: step[:2]), key=alike):
+        together = list(group)
+        from_ms, to_ms, last = together[0][0], together[-1][0], together[-1][2]
+        if len(of) == 1:
+            lowers = [row["lower"] for _, _, row in together]
+            effect = "lower bound {bound}" if len(lowers) == 1 else "lower bound {bound before} → {bound}"
+            before = lowers[0] if len(lowers) > 1 else None
             what = f"emits {len(lowers)} watermark"
-            effect = "lower bound {bound}" if lowers else ""
-            effect = "lower bound {bound before} → {bound}" if before is not None else effect
-            yield told(from_ms, to_ms, controller, what, effect, bound=max(lowers, default=None), bound_before=before)
+            yield told(from_ms, to_ms, of[0], what, effect, bound=lowers[-1], bound_before=before)
             continue
         newest = run.watermarks(stream, to_ms)[-1:]
+        ends = [row for row in run.all_rows("watermarks", stream) if not row["writers"] and row["cycle_ms"] is not None]
+        own = [row for row in ends if (row["controller"], row["cycle_ms"]) == (of[0], to_ms)]
+        newest = own or newest
         ended_ms = newest[0]["emitted_ms"] if newest and not newest[0]["writers"] else None
-        what, bound = f"waits for {waits[0]}" if waits else reason, run.lower(stream, to_ms)
+        bound = newest[0]["lower"] if newest and ended_ms is None else None
         effect = "no lower bound yet" if not newest else "lower bound stays at {bound}"
         effect = effect if ended_ms is None else "no lower bound since {no bound since}"
-        yield told(from_ms, to_ms, controller, what, effect, bound=bound, no_bound_since=ended_ms)
+        # A watermark came while the last of them ran.
+        is_late = bool(newest) and last["previous_lower"] not in (None, newest[0]["lower"]) and not own
+        if "another leader appended first" in last["reason"] or is_late:
+            effect, bound, ended_ms = "", None, None
+        end = f"waits for {_listed(sorted(last['lagging']))}" if last["lagging"] else last["reason"]
+        what = f"begins {len(together)} cycle{'s' if len(together) > 1 else ''} ({end})"
+        yield told(from_ms, to_ms, of[0], what, effect, bound=bound, no_bound_since=ended_ms)
 
 
 def _positions(run: Run, stream: str) -> Iterator[Told]:
@@ -187,7 +202,7 @@ def _positions(run: Run, stream: str) -> Iterator[Told]:
             going_on = sorted((r["segment_id"], r["offset"]) for r in changed if not r["finished"] and not r["waits"])
             places = [f"{_name(segment)} at {offset:,}".replace(",", " ") for segment, offset in going_on]
             named = [*places[:4], *([f"{len(places) - 4} more"] if len(places) > 4 else [])]
-            text = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}" if named else None
+            text = _listed(named) if named else None
             effect = "reads on in {reads on in} bytes" if text else ""
             yield told(changed[0]["at_ms"], None, group, "is taken back", effect, reads_on_in=text)
 

@@ -386,6 +386,9 @@ def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: ScenarioPane
 
 
 class Judged:
+    sentence = "1 invariant of 2 holds; violated: I1."
+    violated, unknown = ("I1",), ()
+
     def __init__(self, of: Recording) -> None:
         self.of = of
 
@@ -405,6 +408,19 @@ def test_verdicts_are_of_the_run_that_is_shown(shown: ScenarioPanel, monkeypatch
     assert shown._view.verdicts.value == "verdicts of 15000", "a mistake changes no scenario"
     shown.change(TIMEOUT, "4 s")
     assert (shown.verdicts, shown._view.verdicts.value) == (None, "")
+
+
+@pytest.mark.parametrize(("violated", "unknown"), [((), ()), (("I1",), ()), ((), ("I1",))])
+def test_the_table_of_verdicts_is_folded_where_all_hold(
+    shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch, violated: tuple[str, ...], unknown: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(Judged, "violated", violated)
+    monkeypatch.setattr(Judged, "unknown", unknown)
+    monkeypatch.setattr(StreamRecording, "check", lambda recording: Judged(recording))
+    shown._view.check.click()
+    found = shown._view.verdicts.value
+    assert found.startswith(f"<details><summary>{Judged.sentence}") is not bool(violated or unknown)
+    assert "verdicts of 15000" in found
 
 
 @pytest.mark.parametrize(

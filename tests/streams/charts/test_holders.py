@@ -44,8 +44,11 @@ def test_only_the_first_are_drawn_of_many() -> None:
     ("offered", "message"),
     [
         (RUN.drop(columns="held_ms"), "no column 'held_ms'"),
-        (pd.concat([RUN, table(("w", "slowest", 1), stream="b")]), "it has 2: b, orders"),
-        (RUN[:0], "it has no rows"),
+        (
+            pd.concat([RUN, table(("w", "slowest", 1), stream="b")]),
+            "One chart shows one stream, but the table has 2: b, orders",
+        ),
+        (RUN[:0], "The table of holders has no rows"),
         (7, "cannot be drawn from a int"),
     ],
 )

@@ -99,4 +99,4 @@ def test_readers_that_pass_a_watermark_together_are_behind_for_no_time() -> None
     assert map_head(rows).headline == "All readers in the map had passed the same watermark, for 4.0 s."
     rows[2:3] = [TimesOfReaders(3_000, {"a": 200, "b": 200})]
     assert map_head(rows).headline == "The least time in the map was that of b for 1.0 s."
-    assert map_head(rows).facts == {"least time for": 4_000, "least of": "b", "least for": 1_000}
+    assert map_head(rows).facts == {"least time for": 4_000, "behind": "b", "behind for": 1_000}

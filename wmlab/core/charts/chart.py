@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -76,13 +76,10 @@ def one_stream(recording: Recording, stream: str | None, table: str) -> str:
     raise ChartError(f"Recording {recording.name!r} has {has}.", remedy=remedy)
 
 
-def stream_rows(
-    recording: Recording, table: str, stream: str, columns: Sequence[str] | None = None, *, by: str | None = None
-) -> list[dict[str, Any]]:
-    """The rows of one stream as dicts, ascending by the column `by` if given; `columns` keeps only those."""
-    chosen = recording.table(table)
-    chosen = chosen.filter(pc.equal(chosen["stream"], stream))
-    rows: list[dict[str, Any]] = (chosen.select(list(columns)) if columns else chosen).to_pylist()
+def stream_rows(recording: Recording, table: str, stream: str, *, by: str | None = None) -> list[dict[str, Any]]:
+    """The rows of one stream as dicts, ascending by the column `by` if given."""
+    every = recording.table(table)
+    rows: list[dict[str, Any]] = every.filter(pc.equal(every["stream"], stream)).to_pylist()
     return rows if by is None else sorted(rows, key=itemgetter(by))
 
 
@@ -113,17 +110,21 @@ def drawn_words(*parts: tuple[int, int, str]) -> str:
     return f"Drawn are {listed(shares)}." if shares else ""
 
 
-def incident_words(kind: str, detail: str) -> str:
-    """What a chart writes next to an incident: its detail, which only of a scale is not a sentence of its own."""
-    return f"{kind} {detail}".strip() if kind == "scale" or not detail else detail
-
-
 def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) -> list[Rule]:
-    """What happened to a stream, as rules across a chart, but for some kinds; one kind in one instant is one rule."""
+    """What happened to a stream, as rules across a chart, but for some kinds."""
+    rows = stream_rows(recording, "incidents", stream)
+    return rules_of((row["at_ms"], row["kind"], row["detail"]) for row in rows if row["kind"] not in without)
+
+
+def rules_of(incidents: Iterable[tuple[int, str, str]]) -> list[Rule]:
+    """Incidents as rules across a chart, from when they were (clock, ms), their kind and detail.
+
+    Those of one kind in one instant are one rule. Only the detail of a scale is not a sentence of its own.
+    """
     details: dict[tuple[int, str], list[str]] = {}
-    for row in stream_rows(recording, "incidents", stream):
-        if row["kind"] not in without:
-            details.setdefault((row["at_ms"], row["kind"]), []).append(incident_words(row["kind"], row["detail"]))
+    for at_ms, kind, detail in incidents:
+        words = f"{kind} {detail}".strip() if kind == "scale" or not detail else detail
+        details.setdefault((at_ms, kind), []).append(words)
     return [
         Rule(at_ms, ", ".join(dict.fromkeys(texts)), SHAPES.get(kind, "circle"))
         for (at_ms, kind), texts in sorted(details.items())

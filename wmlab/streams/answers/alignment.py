@@ -165,5 +165,5 @@ def map_head(rows: Sequence[TimesOfReaders]) -> Head:
     values: dict[str, FactValue] = {"least time for": known_ms or None}
     if any(least_ms.values()):  # else readers were behind each other for no time
         reader = max(least_ms, key=lambda name: least_ms[name])
-        values |= {"least of": reader, "least for": least_ms[reader]}
+        values |= {"behind": reader, "behind for": least_ms[reader]}
     return head_of("map", values)

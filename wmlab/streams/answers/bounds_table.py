@@ -8,47 +8,24 @@ events (pravega/pravega#4182).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from itertools import compress
 
-from wmlab.core.charts.chart import incident_words
-from wmlab.core.charts.scene import ConstantSpan, Value, longest_known, minus
+from wmlab.core.charts.scene import Value, longest_known, minus
 from wmlab.core.facts import Head, Value as FactValue
 from wmlab.streams.answers.head_labels import head_of
 from wmlab.streams.answers.lag import SeenWindows
-from wmlab.streams.answers.step_curves import lengths_ms, time_of
-
-_VERBS: Final = {
-    "crash": "crashes",
-    "restart": "restarts",
-    "silence": "falls silent",
-    "speak": "speaks again",
-    "idle": "is idle",
-    "active": "is active again",
-    "shut_down": "shuts down",
-    "upgrade": "runs with another client",
-}
+from wmlab.streams.answers.step_curves import lengths_ms
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Incident:
-    """What happened to the stream: when (clock, ms), of which kind (scale, crash, silence and so on), and in words.
-
-    `target` is to whom or what it happened; without it `what` is the name of that for a crash and the like.
-    """
+    """What happened to the stream: when (clock, ms), of which kind (scale, crash, silence and so on), and in words."""
 
     at_ms: int
     kind: str
     what: str
-    target: str = ""
-
-    @property
-    def label(self) -> str:
-        """What a chart writes next to its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
-        if self.kind in _VERBS and self.what and not self.target:
-            return f"{self.what} {_VERBS[self.kind]}"
-        return incident_words(self.kind, self.what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +70,11 @@ class BoundsTable:
         return [excess is not None and excess > 0 for excess in minus(self.lower, self.perfect)]
 
     @property
-    def name(self) -> str:
-        """Which of the three lower bounds it is."""
+    def whose(self) -> str:
+        """Which of the three bounds they are, as words behind their name."""
         whose = f" at the position of {self.group}" if self.group is not None else ""
         whose = f" seen by {self.reader}" if self.reader is not None else whose
-        return f"The lower bound{whose}{' in hindsight' if self.complete_log else ''}"
+        return f"{whose}{' in hindsight' if self.complete_log else ''}"
 
 
 HeldBy = Callable[[int, int], tuple[str, ...]]
@@ -108,20 +85,15 @@ def bounds_head(table: BoundsTable, held: HeldBy = lambda *_: ()) -> Head:
     """Which bound it is, how it moved, when it stopped for longest and who held it then; all from the rows drawn."""
     known, above = _known(table.lower), _known(minus(table.lower, table.perfect))
     values: dict[str, FactValue] = {
-        "bound": table.name,
+        "bound": f"The lower bound{table.whose}",
         "last": known[-1] if known else None,
-        "above perfect for": time_of(lengths_ms(table.at_ms), table.is_above) if above else None,
+        "above perfect for": sum(compress(lengths_ms(table.at_ms), table.is_above)) if above else None,
         "above perfect by": max([0, *above]) if above else None,
-        **_stop_facts(longest_known(table.at_ms, table.lower), held),
     }
+    if (stop := longest_known(table.at_ms, table.lower)) is not None:
+        values |= {"longest stop": stop.length_ms, "at": stop.value, "from": stop.from_ms, "to": stop.to_ms}
+        values["held by"] = held(stop.from_ms, stop.to_ms)
     return head_of("time bounds", values, clock_ms=table.at_ms[0])
-
-
-def _stop_facts(stop: ConstantSpan | None, held: HeldBy) -> Mapping[str, FactValue]:
-    if stop is None:
-        return {}
-    of_stop: dict[str, FactValue] = {"longest stop": stop.length_ms, "at": stop.value}
-    return of_stop | {"from": stop.from_ms, "to": stop.to_ms, "held by": held(stop.from_ms, stop.to_ms)}
 
 
 def _known(values: Iterable[Value]) -> list[int]:

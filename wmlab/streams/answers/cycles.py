@@ -7,13 +7,13 @@ who held the watermark is what `wmlab.streams.answers.cause` says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import chain, groupby, pairwise, zip_longest
 from statistics import median
 from typing import Final, NamedTuple
 
-from wmlab.core.facts import Head, Value
+from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, CauseSpan
@@ -77,6 +77,29 @@ def mark_words(row: TableRow) -> str:
     return f"{row['writer']} noted {time} at {at}; {row['controller']}: {row['outcome']}"
 
 
+def all_cycles(cycles: Sequence[TableRow], watermarks: Sequence[TableRow]) -> list[TableRow]:
+    """The cycles, ascending, with those that died after their watermark was in the log, of which only that is recorded.
+
+    `watermarks` are in the order of the log, with the writers that each counts.
+    """
+    ran = {(row["controller"], row["at_ms"]) for row in cycles}
+    died = [
+        {
+            "controller": row["controller"],
+            "at_ms": row["cycle_ms"],
+            "previous_lower": before and before["lower"],
+            "participating": [*dict(row["writers"])],
+            "lagging": [],
+            "removed": [],
+            "outcome": "emitted",
+            "reason": "died after its watermark",
+        }
+        for before, row in zip([None, *watermarks], watermarks, strict=False)
+        if row["cycle_ms"] is not None and row["writers"] and (row["controller"], row["cycle_ms"]) not in ran
+    ]
+    return sorted([*cycles, *died], key=lambda row: int(row["at_ms"]))
+
+
 class Standing(StrEnum):
     """What a known writer was to a cycle."""
 
@@ -125,24 +148,25 @@ def known_writers(entries: Sequence[Membership]) -> list[str]:
 
 def generation_head(cycles: Sequence[TableRow], entries: Sequence[Membership]) -> Head:
     """Who was left out of most generations in a row."""
-    longest = max(_left_out(known_writers(entries), entries), key=len, default=None)
-    values: dict[str, Value] = {}
-    if longest is not None:
-        values = {
-            "left out longest": longest[0].writer,
-            "left out of": len(longest),
-            "left out from": longest[0].at_ms,
-        }
-    return head_of("generations", values, clock_ms=cycles[0]["at_ms"])
-
-
-def _left_out(writers: Sequence[str], entries: Sequence[Membership]) -> Iterator[list[Membership]]:
-    """The stretches of cycles that left a writer out of their generation."""
-    for writer in writers:
-        of_writer = (entry for entry in entries if entry.writer == writer)
-        for is_out, stretch in groupby(of_writer, lambda entry: entry.standing in _LEFT_OUT):
-            if is_out:
-                yield list(stretch)
+    stretches = [
+        list(stretch)
+        for writer in known_writers(entries)
+        for is_out, stretch in groupby(
+            (entry for entry in entries if entry.writer == writer), lambda entry: entry.standing in _LEFT_OUT
+        )
+        if is_out
+    ]
+    longest = max(stretches, key=len, default=[])
+    first = longest[0] if longest else None
+    return head_of(
+        "generations",
+        {
+            "left out longest": first and first.writer,
+            "left out of": len(longest) or None,
+            "left out from": first and first.at_ms,
+        },
+        clock_ms=cycles[0]["at_ms"],
+    )
 
 
 def cycle_head(cycles: Sequence[TableRow]) -> Head:
@@ -150,13 +174,16 @@ def cycle_head(cycles: Sequence[TableRow]) -> Head:
     held = [row for row in cycles if row["outcome"] != "emitted"]
     waited = Counter(writer for row in held for writer in row["lagging"])
     writer, number = min(waited.items(), key=lambda pair: (-pair[1], pair[0]), default=(None, None))
-    values: dict[str, Value] = {
-        "cycles": len(cycles),
-        "emitted": len(cycles) - len(held),
-        "waited for most": writer,
-        "waited for in": number,
-    }
-    return head_of("cycles", values, clock_ms=cycles[0]["at_ms"])
+    return head_of(
+        "cycles",
+        {
+            "cycles": len(cycles),
+            "emitted": len(cycles) - len(held),
+            "waited for most": writer,
+            "waited for in": number,
+        },
+        clock_ms=cycles[0]["at_ms"],
+    )
 
 
 def cycle_words(row: TableRow) -> str:

@@ -1,6 +1,6 @@
-"""The labels of what stands above the charts of streams: each with what its values are, and its meaning in one line.
+"""What stands above the charts of streams: a question, a headline that answers it, and the labels of its facts.
 
-A chart says its headline, and folds these facts below it. Every one is arithmetic on the rows that the chart shows.
+A chart folds the facts below its headline. Every one is arithmetic on the rows that the chart shows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OWN: Final = vocabulary(
     ("above perfect for", Kind.LENGTH, "for how long the lower bound was above the perfect watermark"),
     ("above perfect by", Kind.LENGTH, "by how much it was at most"),
     # cycles and generations
-    ("cycles", Kind.COUNT, "how many cycles looked at the notes"),
+    ("cycles", Kind.COUNT, "how many cycles there were, with those that died after their watermark was in the log"),
     ("emitted", Kind.COUNT, "how many of them emitted a watermark"),
     ("waited for most", Kind.NAME, "the writer that most of the cycles without a watermark waited for"),
     ("waited for in", Kind.COUNT, "how many cycles waited for that writer"),
@@ -30,12 +30,14 @@ _OWN: Final = vocabulary(
     # what readers saw, and bounds side by side
     ("median lag", Kind.LENGTH, "a reader's clock minus the lower bound that it saw: not more for half of the time"),
     ("worst lag", Kind.LENGTH, "the largest such lag"),
-    ("behind", Kind.NAME, "the bound that was for longest the smallest known one, and smaller than the largest"),
+    (
+        "behind",
+        Kind.NAME,
+        "whose bound, or time in a map, was longest the least known one, and less than another",
+    ),
     ("behind for", Kind.LENGTH, "for how long it was"),
     ("apart at most", Kind.LENGTH, "the largest distance between the smallest and the largest known bound"),
     ("least time for", Kind.LENGTH, "for how long the map of a group had a least time"),
-    ("least of", Kind.NAME, "the reader whose time was for longest the least one, and less than another one"),
-    ("least for", Kind.LENGTH, "for how long it was"),
     # arrivals and messages
     ("median delay", Kind.LENGTH, "from the time of an event to its arrival: half of the events took no longer"),
     ("longest delay", Kind.LENGTH, "the longest such delay"),
@@ -90,7 +92,7 @@ HEADS: Final[Mapping[str, tuple[str, ...]]] = {
         "The bounds were never apart.",
     ),
     "map": (
-        "The least time in the map was that of {least of} for {least for}.",
+        "The least time in the map was that of {behind} for {behind for}.",
         "All readers in the map had passed the same watermark, for {least time for}.",
         "The map had no least time.",
     ),
@@ -113,6 +115,34 @@ HEADS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """The headlines of each chart; of these the first is said whose labels are all there."""
+
+
+QUESTIONS: Final[Mapping[str, str]] = {
+    "time bounds": "Which time bounds does {stream} have{whose}?",
+    "bounds seen": "Which time bounds of {stream} did {reader} see?",
+    "notes": "Who noted time in {stream}, and who held its watermark?",
+    "holders": "Who held the watermark in the log of {stream}, and for how long?",
+    "cycles": "When did the watermark cycle of {stream} emit, and why not?",
+    "generations": "Which writers of {stream} were in each generation, and why were others not?",
+    "owners": "Who owned which bucket of streams?",
+    "lag": "How far were the bounds that readers saw of {stream} behind their clocks, and apart?",
+    "lag distribution": "How long did readers of {stream} see which lag and uncertainty?",
+    "alignment": "Which {by} held the others back, and how far apart were they?",
+    "map": "Whose time is the least one in the map of {group}?",
+    "arrivals": "When did the events of {stream} happen, and when did they arrive?",
+    "messages": "What was said{within} around {moment}?",
+    "cut": "How did the stream cut of {stream} at {moment} come about?",
+    "key space": "Which segment held which keys of {stream}, and where did the cuts pass?",
+    "moment": "What was written, noted and read of {stream} at {moment}?",
+    "replay": "Which configuration would {stream} have needed?",
+    "sweep": "How does the {field} trade lag against late events?",
+}
+"""The question above each chart, with the names of what is drawn; a title of the caller's own replaces it."""
+
+
+def asked(chart: str, **named: str) -> str:
+    """The question of `QUESTIONS` above a chart; raises `KeyError` without one of its names."""
+    return QUESTIONS[chart].format_map(named)
 
 
 def head_of(chart: str, values: Mapping[str, Value], *, clock_ms: int | None = None) -> Head:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wmlab.core.charts.axis import format_instant
-from wmlab.core.facts import Head, Value
+from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.head_labels import head_of
@@ -46,20 +45,17 @@ def kinds_of(messages: Sequence[Message]) -> list[str]:
     return [f"{message.kind} from {message.sender}" for message in messages]
 
 
-def by_frequency(names: Sequence[str]) -> list[tuple[str, int]]:
-    """How often each name occurs, the most frequent first."""
-    return sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
-
-
 def message_head(messages: Sequence[Message]) -> Head:
     """How many messages passed between how many parties, and how long the slowest took."""
     took = [message.end_ms - message.sent_ms for message in messages if message.received_ms is not None]
-    values: dict[str, Value] = {
-        "messages": len(messages),
-        "parties": len({node for message in messages for node in (message.sender, message.receiver)}),
-        "slowest took": max(took, default=None),
-    }
-    return head_of("messages", values)
+    return head_of(
+        "messages",
+        {
+            "messages": len(messages),
+            "parties": len({node for message in messages for node in (message.sender, message.receiver)}),
+            "slowest took": max(took, default=None),
+        },
+    )
 
 
 def exact_clock(at_ms: int, span_ms: int) -> str:

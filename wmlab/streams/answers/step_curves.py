@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,6 @@ from wmlab.core.charts.axis import Piece
 def lengths_ms(at_ms: Sequence[int]) -> list[int]:
     """How long each row holds, in ms; the times ascend."""
     return [*(after - before for before, after in pairwise(at_ms)), *[0][: len(at_ms)]]
-
-
-def time_of(lengths: Sequence[int], chosen: Iterable[bool]) -> int:
-    """How long the chosen rows hold together."""
-    return sum(compress(lengths, chosen))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

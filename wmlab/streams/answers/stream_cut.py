@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from wmlab.core.errors import ChartError
-from wmlab.core.facts import Head, Value
+from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
@@ -177,12 +177,14 @@ def group_offsets(rows: Sequence[TableRow]) -> list[GroupOffsets]:
 
 def key_space_head(segments: Sequence[TableRow], watermarks: int) -> Head:
     """How many watermarks cut the stream, and how many segments there were."""
-    values: dict[str, Value] = {
-        "watermarks": watermarks,
-        "segments": len(segments),
-        "open segments": sum(row["sealed_ms"] is None for row in segments),
-    }
-    return head_of("key space", values)
+    return head_of(
+        "key space",
+        {
+            "watermarks": watermarks,
+            "segments": len(segments),
+            "open segments": sum(row["sealed_ms"] is None for row in segments),
+        },
+    )
 
 
 def segment_words(row: TableRow) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -25,6 +26,7 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, is_instant, listed
 from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
+from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
@@ -48,8 +50,8 @@ EFFECT_LABELS: Final = vocabulary(
 )
 """The labels of the effects of moments; a moment has them in its sentence only, so none has a meaning of its own.
 
-Of a group `segments` are those that can be read from then on, `bound before` is the lower bound of the first watermark
-of some cycles, of which `bound` is the last, and `no bound since` is when a watermark that counts no writers came.
+Of a group `segments` are those that can be read from then on, `bound before` is the lower bound of the first of some
+watermarks, of which `bound` is the last, and `no bound since` is when a watermark that counts no writers came.
 """
 EFFECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "created": ("with {segments}",),
@@ -73,10 +75,11 @@ EFFECTS: Final[Mapping[str, tuple[str, ...]]] = {
 """The effects of moments by what happens; of these the first is said whose labels are all there."""
 
 
-def _end_of(cycle: TableRow) -> tuple[object, ...]:
-    """How a cycle ended: its outcome, whom it waits for, and the reason if it is another."""
-    reason = "" if cycle["lagging"] else cycle["reason"]
-    return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
+def _end_of(step: TableRow) -> tuple[object, ...]:
+    """Whose a watermark is, or of a cycle without one whose it was, whom it waits for, and any other reason."""
+    if "seq" in step:
+        return (step["controller"],)
+    return step["controller"], tuple(sorted(step["lagging"])), "" if step["lagging"] else step["reason"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,15 +183,20 @@ def _of_refusals(rows: Sequence[TableRow]) -> Iterator[Moment]:
         yield _refusal(outcome, run)
 
 
-def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iterator[Moment]:
-    """Runs of cycles of one controller that ended for the same reason, and every writer that a cycle dropped."""
-    ordered = sorted(rows, key=lambda row: int(row["at_ms"]))
-    for row in ordered:
+def _of_cycles(cycles: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iterator[Moment]:
+    """Watermarks of one controller in a row, cycles in a row that ended alike without one, and who was dropped.
+
+    A watermark is told when it was appended; a cycle that died after that has no row. Of a cycle without a watermark
+    the beginning is recorded, not the end, so what is told is that it begins.
+    """
+    for row in cycles:
         for name in row["removed"]:
-            yield _moment(row["at_ms"], row["controller"], f"drops {name}", "", {}, name)
-    for _, of in groupby(ordered, key=lambda row: (row["controller"], *_end_of(row))):
+            yield _moment(row["at_ms"], row["controller"], f"begins a cycle that drops {name}", "", {}, name)
+    steps = [(row["at_ms"], row) for row in cycles if row["outcome"] != "emitted"]
+    steps += [(row["emitted_ms"], row) for row in watermarks if row["writers"]]
+    for _, of in groupby(sorted(steps, key=itemgetter(0)), key=lambda step: _end_of(step[1])):
         run = list(of)
-        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _without_watermark(run, watermarks)
+        yield _emissions(run) if "seq" in run[0][1] else _without_watermark(run, watermarks)
 
 
 def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[Moment]:
@@ -269,29 +277,28 @@ def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
     return replace(moment, parties=parties)
 
 
-def _without_watermark(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
-    first, last = run[0], run[-1]
+def _without_watermark(run: Sequence[tuple[int, TableRow]], watermarks: Sequence[TableRow]) -> Moment:
+    """Cycles in a row without a watermark; the bound does not stay where one came while the last of them ran."""
+    (from_ms, first), (to_ms, last) = run[0], run[-1]
     waits = sorted(first["lagging"])
-    cycles = counted(len(run), "cycle")
-    what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
-    bound = {"bound": first["previous_lower"]}
-    for row in [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]][-1:]:
+    what = f"begins {counted(len(run), 'cycle')} ({f'waits for {listed(waits)}' if waits else first['reason']})"
+    found = last["previous_lower"]
+    newest = [row for row in watermarks if to_ms >= (row["emitted_ms"] if row["writers"] else marks_read_ms(row))][-1:]
+    bound = {"bound": found}
+    for row in newest:
         bound = {"bound": row["lower"]} if row["writers"] else {"no bound since": row["emitted_ms"]}
     kind = "no watermark yet" if None in bound.values() else "no watermark"
-    return _moment(first["at_ms"], first["controller"], what, kind, bound, *waits, to_ms=last["at_ms"])
+    if last["cause"] == HeldBy.CONFLICT or (newest and found not in (None, newest[0]["lower"])):
+        kind, bound = "", {}
+    return _moment(from_ms, first["controller"], what, kind, bound, *waits, to_ms=to_ms)
 
 
-def _emissions(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
-    """The watermarks that a run of cycles appended; a cycle that lost its place in the log appended none."""
-    first, last = run[0], run[-1]
-    mine = sorted(
-        row["lower"]
-        for row in watermarks
-        if row["controller"] == first["controller"] and first["at_ms"] <= marks_read_ms(row) <= last["at_ms"]
-    )
-    what = f"emits {counted(len(mine), 'watermark')}"
-    rise = {"bound before": mine[0] if len(mine) > 1 else None, "bound": max(mine, default=None)}
-    return _moment(first["at_ms"], first["controller"], what, "watermarks", rise, to_ms=last["at_ms"])
+def _emissions(run: Sequence[tuple[int, TableRow]]) -> Moment:
+    """Watermarks in a row of one controller."""
+    (from_ms, first), (to_ms, last) = run[0], run[-1]
+    rise = {"bound before": first["lower"] if len(run) > 1 else None, "bound": last["lower"]}
+    what = f"emits {counted(len(run), 'watermark')}"
+    return _moment(from_ms, first["controller"], what, "watermarks", rise, to_ms=to_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -362,7 +369,8 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     """
     name = the_stream(recording, stream)
     rows = partial(rows_of_stream, recording, stream=name)
-    cycles, epochs = rows("cycles"), sorted(rows("epochs"), key=lambda row: int(row["epoch"]))
+    cycles = sorted(rows("cycles"), key=lambda row: int(row["at_ms"]))
+    epochs = sorted(rows("epochs"), key=lambda row: int(row["epoch"]))
     moments = [
         *_of_epochs(epochs),
         *_of_seals(rows("segments")),

@@ -30,7 +30,6 @@ from wmlab.core.charts.scene import (
     Blocks,
     Box,
     Panel,
-    Rule,
     Steps,
     Value,
     behind_furthest,
@@ -49,6 +48,7 @@ from wmlab.streams.answers.alignment import (
     recorded_maps,
     stretches_of,
 )
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import group_states
 from wmlab.streams.model.segment import segment_name
 
@@ -92,6 +92,8 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
             f"A chart of aligned bounds shows two to four values of {by!r}; the table has {len(bounds)}.",
             remedy="Choose the column with by=..., or keep some of its values.",
         )
+    # A table says nothing of what happened to its streams.
+    streams = sorted({*table.table("windows")["stream"].to_pylist()}) if isinstance(table, Recording) else []
     aligned = Alignment.of(bounds)
     head = aligned.head()
     data: dict[str, list[Any]] = {"at_ms": [*aligned.at_ms]}
@@ -101,10 +103,10 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
         head.headline,
         data,
         facts=head.facts,
-        title=title or f"Which {by} held the others back, and how far apart were they?",
+        title=title or asked("alignment", by=by),
         across=time_axis("clock", aligned.at_ms),
         panels=_panels(aligned),
-        rules=_rules(table),
+        rules=list(dict.fromkeys(rule for stream in streams for rule in faults(table, stream))),
     )
 
 
@@ -126,14 +128,6 @@ def _panels(aligned: Alignment) -> list[Panel]:
     up = time_axis("lower bound", ends, pad_percent=5, clock=at_ms)
     below = behind_furthest(at_ms, lowers, _ALIGNED, most=_MOST)
     return [Panel(up=up, layers=[band, *merge_equal(curves)], height=230.0), *below]
-
-
-def _rules(table: Any) -> list[Rule]:
-    """What happened to the streams of a recording; a table says nothing of that."""
-    if not isinstance(table, Recording):
-        return []
-    streams = sorted({*table.table("windows")["stream"].to_pylist()})
-    return list(dict.fromkeys(rule for stream in streams for rule in faults(table, stream)))
 
 
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
@@ -180,7 +174,7 @@ def reader_times(
         head.headline,
         data | {"least": least},
         facts=head.facts,
-        title=title or f"Whose time is the least one in the map of {group}?",
+        title=title or asked("map", group=group),
         note=fewer,
         across=time_axis("clock", at_ms),
         panels=[

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, Piece, duration_unit, held, shown_range, sloping, time_axis, time_words
 from wmlab.core.charts.chart import (
-    SHAPES,
     Chart,
     drawn_words,
     one_value,
     plain_columns,
+    rules_of,
     share_of,
     the_recording,
     whole,
@@ -35,7 +35,6 @@ from wmlab.core.charts.scene import (
     Layer,
     Panel,
     Path,
-    Rule,
     Scene,
     Shape,
     Steps,
@@ -60,6 +59,7 @@ from wmlab.streams.answers.cause import longest_cause
 from wmlab.streams.answers.cause_facts import held_by
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import the_stream
 from wmlab.streams.answers.lag import SeenWindows, seen_windows
 
@@ -90,8 +90,8 @@ def time_bounds(
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (clock, ms), `lower` and `upper` (event
     time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the smallest event
     time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`, drawn as
-    vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who), and `reader`
-    (then the bounds are those that this reader saw). With `visible` of "all" title and sentence say that the bounds are
+    vertical lines; `what` is a sentence such as "w2 crashes"), and `reader` (then the bounds are those that this reader
+    saw). With `visible` of "all" title and sentence say that the bounds are
     those of the complete log. Rows are sorted by `at_ms` and, if there, by `version`. Times from 1973 on, in ms since
     1970, are written as dates in UTC, and with such a clock all event times; smaller ones as durations.
 
@@ -200,8 +200,8 @@ def _incident(entry: Any) -> Incident:
             f"Column 'incidents' holds {entry!r}.",
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
-    kind, what, target = (str(fields.get(name) or "") for name in ("kind", "what", "target"))
-    return Incident(whole("at_ms", fields["at_ms"]) or 0, kind, what, target)
+    kind, what = (str(fields[name] or "") for name in ("kind", "what"))
+    return Incident(whole("at_ms", fields["at_ms"]) or 0, kind, what)
 
 
 def _held_by(curves: Curves, curve: Curve, from_ms: int, to_ms: int) -> tuple[str, ...]:
@@ -228,13 +228,14 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     note = "" if any(every) else "no bound is known"
     fewer = drawn_words((len(rows), len(table.at_ms), "rows"))
     distances = _distance(table, at_ms, curves, clock, event)
+    asking = "time bounds" if table.reader is None else "bounds seen"
     return Scene(
-        title=title or _question(table),
+        title=title or asked(asking, stream=table.stream, whose=table.whose, reader=table.reader or ""),
         subtitle=sentence,
         note=fewer,
         across=clock,
         panels=[Panel(up=event, layers=main, height=290.0, note=note), *_exceptions(table), *distances],
-        rules=[Rule(row.at_ms, row.label, SHAPES.get(row.kind, "circle")) for row in table.incidents],
+        rules=rules_of((row.at_ms, row.kind, row.what) for row in table.incidents),
         together=True,
     )
 
@@ -268,13 +269,6 @@ def _polls(table: BoundsTable) -> list[Dots]:
 def _range(curves: Sequence[Sequence[Piece]], clock: Axis) -> tuple[int, int]:
     """From where to where an axis over the curves goes, of which the first is that of the lower bound."""
     return shown_range(curves[:1], curves[1:], least_ms=clock.high - clock.low)
-
-
-def _question(table: BoundsTable) -> str:
-    if table.reader is not None:
-        return f"Which time bounds of {table.stream} did {table.reader} see?"
-    whose = f" at the position of {table.group}" if table.group else ""
-    return f"Which time bounds does {table.stream} have{whose}{' in hindsight' if table.complete_log else ''}?"
 
 
 def _exceptions(table: BoundsTable) -> list[Panel]:

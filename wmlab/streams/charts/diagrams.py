@@ -7,7 +7,7 @@ shows the text, which reads well as it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise, product
 from typing import Any, Final
 
@@ -28,14 +28,14 @@ from wmlab.core.charts.chart import (
     the_recording,
 )
 from wmlab.core.charts.diagram import Diagram
-from wmlab.core.charts.scene import Dots, Layer, Path, dots, lanes
+from wmlab.core.charts.scene import Layer, Path, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, in_mermaid, is_instant, rounded
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import segments_of
 from wmlab.streams.answers.messages import (
     Message,
-    by_frequency,
     exact_clock,
     kinds_of,
     lineage_sentence,
@@ -118,7 +118,7 @@ def message_diagram(
         head.headline,
         data,
         facts=head.facts,
-        title=title or f"What was said{within} around {exact_clock(around_ms, span_ms)}?",
+        title=title or asked("messages", within=within, moment=exact_clock(around_ms, span_ms)),
         note=fewer,
         across=clock,
         panels=[
@@ -168,7 +168,7 @@ def _course(message: Message, nodes: Sequence[str], span_ms: int) -> Course:
 def _layers(courses: Sequence[Course], clock: Axis) -> list[Layer]:
     """The courses by kind, or sender, and where they end; the three most frequent have roles of their own."""
     names = kinds_of([message for message, *_ in courses])
-    groups = [name for name, _ in by_frequency(names)]
+    groups = sorted({*names}, key=lambda name: (-names.count(name), name))
     own, others = groups[: len(_LOOKS)], groups[len(_LOOKS) :]
     named = list(zip(names, courses, strict=True))
     layers: list[Layer] = [_lines(group, role, named, [group], clock) for group, role in zip(own, _LOOKS, strict=False)]
@@ -177,7 +177,11 @@ def _layers(courses: Sequence[Course], clock: Axis) -> list[Layer]:
         layers.append(_lines(name, _OTHER, named, others, clock))
     arrived = [course for course in courses if course[0].received_ms is not None and course[3] <= clock.high]
     lost = [course for course in courses if course[0].received_ms is None]
-    return [*layers, _ends("arrived", arrived), _ends("did not arrive", lost)]
+    return [
+        *layers,
+        dots("arrived", "text", "circle", _ends(arrived), size=3.0, legend=False),
+        dots("did not arrive", "alarm", "cross", _ends(lost), size=4.5),
+    ]
 
 
 def _lines(name: str, role: str, named: Sequence[tuple[str, Course]], groups: Sequence[str], clock: Axis) -> Path:
@@ -193,13 +197,9 @@ def _lines(name: str, role: str, named: Sequence[tuple[str, Course]], groups: Se
     return Path(name=name, role=role, xs=xs, ys=ys, thin=len(named) > _CLOSE)
 
 
-def _ends(name: str, courses: Sequence[Course]) -> Dots:
-    """The points at which messages arrived, or broke off; they carry what the messages say."""
-    is_loss = name != "arrived"
-    points = ((arrived, end, message.words) for message, _, _, arrived, end in courses)
-    if is_loss:
-        return dots(name, "alarm", "cross", points, size=4.5)
-    return dots(name, "text", "circle", points, size=3.0, legend=False)
+def _ends(courses: Sequence[Course]) -> Iterator[tuple[Coordinate, Coordinate, str]]:
+    """The points at which messages arrived, or broke off, with what the messages say."""
+    return ((arrived, end, message.words) for message, _, _, arrived, end in courses)
 
 
 def _side_by_side(messages: Sequence[Message]) -> list[str]:
@@ -247,17 +247,15 @@ def topology(recording: Recording) -> Diagram:
             f"Recording {recording.name!r} has no stream to draw.",
             remedy="Draw the plan or the dataflow that was recorded instead.",
         )
-    writers = _pairs(recording, "writer_marks", "writer") | _pairs(recording, "events", "writer")
-    controllers = _pairs(recording, "cycles", "controller")
-    readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
     lines = ["flowchart LR"]
     lines += [f'  {_id(stream)}[("{in_mermaid(stream)}")]' for stream in streams]
     counts = {"Streams": len(streams)}
-    for noun, pairs, arrow, shape in (
-        ("writers", writers, "{node} -- events and marks --> {stream}", '(["{name}"])'),
-        ("controllers", controllers, "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
-        ("readers", readers, "{stream} -- events and bounds --> {node}", '(["{name}"])'),
+    for noun, tables, arrow, shape in (
+        ("writers", ("writer_marks", "events"), "{node} -- events and marks --> {stream}", '(["{name}"])'),
+        ("controllers", ("cycles",), "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
+        ("readers", ("windows", "positions"), "{stream} -- events and bounds --> {node}", '(["{name}"])'),
     ):
+        pairs = {pair for table in tables for pair in _pairs(recording, table, noun.removesuffix("s"))}
         names = sorted({node for _, node in pairs})
         counts[noun] = len(names)
         lines += [f"  {_id(node)}{shape.format(name=in_mermaid(node))}" for node in names]

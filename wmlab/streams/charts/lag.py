@@ -45,27 +45,28 @@ from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import percent, rounded
-from wmlab.streams.answers.arrivals import Delays, arrival_head, extremes
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.lag import (
+    Delays,
+    RunFigures,
     SeenWindows,
+    arrival_head,
     by_mean_lag,
+    extremes,
+    field_words,
     lag_head,
     lag_spread,
-    seen_windows,
-    uncertainty_spread,
-)
-from wmlab.streams.answers.measures import bounds_of
-from wmlab.streams.answers.step_curves import Spread
-from wmlab.streams.answers.trade_off import (
-    RunFigures,
-    field_words,
     medians,
     replay_head,
     replayed_figures,
+    seen_windows,
     sweep_head,
+    uncertainty_spread,
     value_words,
 )
+from wmlab.streams.answers.measures import bounds_of
+from wmlab.streams.answers.step_curves import Spread
 
 _MOST: Final = 500
 _BINS: Final = 40
@@ -105,7 +106,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         head.headline,
         _data(windows),
         facts=head.facts,
-        title=title or f"How far were the bounds that readers saw of {name} behind their clocks, and apart?",
+        title=title or asked("lag", stream=name),
         note=most_lag,
         across=clock,
         panels=panels,
@@ -143,7 +144,7 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
         head.headline,
         _data(windows),
         facts=head.facts,
-        title=title or f"How long did readers of {name} see which lag and uncertainty?",
+        title=title or asked("lag distribution", stream=name),
         across=across,
         panels=[_histogram(what, role, spread, step, across) for what, role, spread in spreads],
     )
@@ -207,9 +208,8 @@ def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Cha
     known = ((value, round(lag), share) for value, lag, share in rows)
     runs = sorted(known, key=lambda run: (run[0] is not None, run[0]))
     labels = [value_words(by, value) for value in dict.fromkeys(value for value, _, _ in runs)]
-    question = title or f"How does the {field_words(by)} trade lag against late events?"
     note = drawn_words((len(rows), len(columns[by]), "runs, those with a lag"))
-    return _chart(question, sweep_head(by, runs), note, by, labels, runs)
+    return _chart(title or asked("sweep", field=field_words(by)), sweep_head(by, runs), note, by, labels, runs)
 
 
 def replay(watermarks: Any, recording: Recording | None = None, *, title: str | None = None) -> Chart:
@@ -233,8 +233,8 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     rows.sort(key=lambda row: (row["config"], row["seq"]))
     logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
     runs = replayed_figures(recording, name, logs)
-    question = title or f"Which configuration would {name} have needed?"
-    return _chart(question, replay_head(runs), "", "config", [config for config, _, _ in runs], runs)
+    labels = [config for config, _, _ in runs]
+    return _chart(title or asked("replay", stream=name), replay_head(runs), "", "config", labels, runs)
 
 
 def _chart(question: str, head: Head, note: str, by: str, labels: Sequence[str], runs: Sequence[RunFigures]) -> Chart:
@@ -301,7 +301,7 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
         head.headline,
         columns_of(events, ("append_ms", "event_time")),
         facts=head.facts,
-        title=title or f"When did the events of {name} happen, and when did they arrive?",
+        title=title or asked("arrivals", stream=name),
         note=drawn_words((len(drawn), delays.count, "events")),
         across=time_axis("arrival", arrivals),
         panels=[Panel(up=up, height=320.0, layers=layers)],

@@ -24,6 +24,7 @@ from wmlab.core.recording import Recording, moment_of_run
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve
 from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.moment import (
     Clock,
     ReaderState,
@@ -138,7 +139,7 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
         answer.headline,
         columns([*_facts(state)], "party", "what", "segment", "value"),
         facts=answer.facts,
-        title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
+        title=title or asked("moment", stream=state.stream, moment=words_of_clock(view, at_ms)),
         note=fewer,
         across=axis,
         panels=[_key_space(drawn), _lanes(drawn, lanes)],

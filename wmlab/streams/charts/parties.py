@@ -12,7 +12,6 @@ from typing import Any, Final
 from wmlab.core.charts.axis import Axis, duration_unit, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import (
     SERIES,
-    SHAPES,
     Chart,
     chart_of,
     columns,
@@ -20,12 +19,14 @@ from wmlab.core.charts.chart import (
     drawn_words,
     faults,
     one_stream,
+    one_value,
     plain_columns,
+    rules_of,
     share_of,
     stream_rows,
     the_recording,
 )
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Shape, Steps, dots, lanes
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Shape, Steps, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.facts import Facts
 from wmlab.core.holders import OF_RUN, RUN_LABELS, Holder, of_first
@@ -37,6 +38,7 @@ from wmlab.streams.answers.cycles import (
     Membership,
     Standing,
     WriterSpan,
+    all_cycles,
     cycle_head,
     cycle_words,
     generation_head,
@@ -47,6 +49,7 @@ from wmlab.streams.answers.cycles import (
     missing_marks,
     noting_head,
 )
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 from wmlab.streams.answers.stops import stops_of
 from wmlab.streams.answers.stragglers import run_of
@@ -85,12 +88,11 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
         (_MOST_SPANS, len(holding), "stretches that held the watermark, the longest"),
         (_MOST_SPANS, len(missing), "stretches without a mark that was due, the longest"),
     )
-    data = columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome"))
     return chart_of(
         head.headline,
-        data,
+        columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome")),
         facts=head.facts,
-        title=title or f"Who noted time in {name}, and who held its watermark?",
+        title=title or asked("notes", stream=name),
         note=fewer,
         across=time_axis("clock", [marks[0]["received_ms"], end_ms]),
         panels=[
@@ -137,21 +139,21 @@ def holders(table: Any, *, title: str | None = None) -> Chart:
     of several streams.
     """
     columns = plain_columns(table, _HOLDER_COLUMNS, (), chart="A chart of holders", example="recording.explain()")
-    streams = sorted(set(columns["stream"]))
-    if len(streams) != 1:
-        count = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
-        raise ChartError(f"One chart shows the holders of one stream; {count}.", remedy="Keep the rows of one stream.")
+    one_value("stream", columns["stream"])
+    if not columns["stream"]:
+        raise ChartError("The table of holders has no rows.", remedy="Keep the rows of one stream.")
+    stream = columns["stream"][0]
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows.sort(key=lambda row: -row["held_ms"])
     drawn = rows[:_MOST_HOLDERS]
     top_ms = max(1, rows[0]["held_ms"])
     first = Holder(**{name: rows[0][name] for name in _HOLDER_COLUMNS[1:]})
-    facts = Facts(RUN_LABELS, of_first(f"watermark in the log of {streams[0]}", [first]))
+    facts = Facts(RUN_LABELS, of_first(f"watermark in the log of {stream}", [first]))
     return chart_of(
         facts.fill(OF_RUN[0]),
         columns_of(rows, _HOLDER_COLUMNS),
         facts=facts,
-        title=title or f"Who held the watermark in the log of {streams[0]}, and for how long?",
+        title=title or asked("holders", stream=stream),
         note=drawn_words((len(drawn), len(rows), "causes, the first ones")),
         across=Axis("held for", 0, top_ms, False, duration_unit(top_ms)),
         panels=[lanes([_name(row) for row in drawn], _bars(drawn))],
@@ -186,13 +188,14 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     `ChartError` if there are several streams and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
-    cycles = stream_rows(recording, "cycles", name, by="at_ms")
+    watermarks = stream_rows(recording, "watermarks", name, by="seq")
+    cycles = all_cycles(stream_rows(recording, "cycles", name), watermarks)
     controllers = sorted({row["controller"] for row in cycles})
     drawn_cycles = share_of(cycles, _MOST_CYCLES)
     head = cycle_head(cycles)
     fewer = drawn_words((len(drawn_cycles), len(cycles), "cycles"))
     times = held([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
-    last = single([mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
+    last = single([mark["lower"] for mark in watermarks][-1:])
     bound = Steps(
         name="previous lower bound",
         role="perfect",
@@ -207,7 +210,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
         head.headline,
         columns_of(cycles, columns),
         facts=head.facts,
-        title=title or f"When did the watermark cycle of {name} emit, and why not?",
+        title=title or asked("cycles", stream=name),
         note=fewer,
         across=time_axis("clock", clock),
         panels=[
@@ -252,11 +255,15 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
         owners.headline,
         columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms")),
         facts=owners.facts,
-        title=title or "Who owned which bucket of streams?",
+        title=title or asked("owners"),
         note=fewer,
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
-        rules=_crashes(recording, controllers),
+        rules=rules_of(
+            (row["at_ms"], row["kind"], row["detail"])
+            for row in recording.table("incidents").to_pylist()
+            if row["subject"] == "controller" and row["target"] in controllers
+        ),
     )
 
 
@@ -286,13 +293,6 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
     return Blocks(name="no owner", role="alarm", boxes=boxes, opacity=0.5)
 
 
-def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
-    recorded = (row for row in recording.table("incidents").to_pylist() if row["subject"] == "controller")
-    incidents = [row for row in recorded if row["target"] in controllers]
-    shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
-    return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]
-
-
 _MOST_GENERATIONS: Final = 300
 _MOST_WRITERS: Final = 8
 _LINES: Final = len(SERIES)
@@ -314,7 +314,8 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
     and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
-    cycles = stream_rows(recording, "cycles", name, by="at_ms")
+    watermarks = stream_rows(recording, "watermarks", name, by="seq")
+    cycles = all_cycles(stream_rows(recording, "cycles", name), watermarks)
     marks = [
         row for row in stream_rows(recording, "writer_marks", name, by="received_ms") if row["outcome"] == "success"
     ]
@@ -335,7 +336,7 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
         head.headline,
         columns(entries, "at_ms", "barrier", "writer", "standing"),
         facts=head.facts,
-        title=title or f"Which writers of {name} were in each generation, and why were others not?",
+        title=title or asked("generations", stream=name),
         note=fewer,
         across=time_axis("clock", clock),
         panels=[

@@ -34,6 +34,7 @@ from wmlab.core.facts import Head
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
+from wmlab.streams.answers.head_labels import asked
 from wmlab.streams.answers.history import events_of
 from wmlab.streams.answers.stream_cut import (
     Front,
@@ -87,13 +88,12 @@ def stream_cut(
     name = one_stream(recording, stream, "watermarks")
     at_ms = None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
     cut = cut_at(recording, name, at_ms)
-    emitted = clock_words(cut.watermark["emitted_ms"])
     return draw_cut(
         cut.positions,
         cut.before,
         cut.steps,
         cut.history,
-        title=title or f"How did the stream cut of {name} at {emitted} come about?",
+        title=title or asked("cut", stream=name, moment=clock_words(cut.watermark["emitted_ms"])),
         head=cut.head,
     )
 
@@ -198,11 +198,10 @@ def _ticks(history: StreamHistory, rows: Sequence[_Lane]) -> tuple[Tick, ...]:
     for bound in sorted({bound for keys in ranges for bound in (keys.low, keys.high)} - {0, 1}):
         if bound - shown[-1] >= _NEAREST and 1 - bound >= _NEAREST:
             shown.append(bound)
-    return tuple(Tick(round(bound * _WHOLE), _number(bound)) for bound in [*shown, Fraction(1)])
-
-
-def _number(bound: Fraction) -> str:
-    return str(bound) if bound.denominator <= 100 else f"{float(bound):.3f}"
+    return tuple(
+        Tick(round(bound * _WHOLE), str(bound) if bound.denominator <= 100 else f"{float(bound):.3f}")
+        for bound in [*shown, Fraction(1)]
+    )
 
 
 _MOST_CUTS: Final = 8
@@ -231,12 +230,11 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*position) for position in standing]
     head = key_space_head(segments, len(marks))
     fewer = drawn_words((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(positions), "positions"))
-    data = columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms"))
     return chart_of(
         head.headline,
-        data,
+        columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms")),
         facts=head.facts,
-        title=title or f"Which segment held which keys of {name}, and where did the cuts pass?",
+        title=title or asked("key space", stream=name),
         note=fewer,
         across=time_axis("clock", [*(row["created_ms"] for row in segments), end_ms]),
         panels=[

@@ -11,7 +11,7 @@ from functools import partial
 from html import escape
 from typing import Any, Final
 
-from wmlab.core.answers import Answer
+from wmlab.core.answers import Answer, folded
 from wmlab.core.charts.axis import AnyAxis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.clicked import ClickedMoment
@@ -180,8 +180,10 @@ class ScenarioPanel:
         self.verdicts = None
 
         def page() -> str:
-            self.verdicts = recording.check()
-            return self.verdicts._repr_html_()
+            found = self.verdicts = recording.check()
+            table = found._repr_html_()
+            # All of it would push the picture out of the window.
+            return table if found.violated or found.unknown else folded(escape(found.sentence), table)
 
         self._view.verdicts.value = _html_or_error(page)
         return self._say("")

@@ -42,7 +42,7 @@ def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
         lower=[row["lower"] for row in rows],
         upper=[row["upper"] for row in rows],
         perfect_watermark=None,
-        incidents=sorted({Incident(row["at_ms"], row["kind"], row["detail"], row["target"]) for row in happened}),
+        incidents=sorted({Incident(row["at_ms"], row["kind"], row["detail"]) for row in happened}),
     )
     return draw_bounds(table, recording=recording)
 
