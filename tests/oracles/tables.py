@@ -109,7 +109,8 @@ class Run:
         """What has befallen all parties."""
         incidents = self.recording.table("incidents").to_pylist()
         marks = self.recording.table("writer_marks").to_pylist()
-        return befallen(incidents, marks, self.writers_of)
+        transactions = self.recording.table("transactions").to_pylist()
+        return befallen(incidents, marks, transactions, self.writers_of)
 
     def states_of(self, stream: str) -> list[Befallen]:
         """What has befallen all parties until a stream was deleted: from then on nobody does anything for it.

@@ -169,7 +169,11 @@ COMPARISON_LABELS: Final[Vocabulary] = vocabulary(
     _LOG,
     _RECORDS,
     _WINDOWS,
-    ("misses least", Kind.NAME, "the usable strategy that misses the fewest records; of several the one that lags least"),
+    (
+        "misses least",
+        Kind.NAME,
+        "the usable strategy that misses the fewest records; of several the one that lags least",
+    ),
     ("misses", Kind.SMALL_SHARE, "the share that it misses"),
     ("its lag", Kind.LENGTH, "its median lag"),
     ("misses fewer", Kind.NAME, "strategies that are not usable and miss fewer"),

@@ -47,6 +47,7 @@ _ENDS: Final[Mapping[tuple[Subject, str], tuple[State, ...]]] = {
     ("writer", "restart"): (State.DOWN, State.SHUT_DOWN),
     ("writer", "active"): (State.IDLE,),
     ("writer", "speak"): (State.SILENT,),
+    ("writer", "release"): (State.IN_TRANSACTION,),
     ("reader", "restart"): (State.DOWN,),
     ("reader", "join"): (State.DOWN, State.GONE),
     ("reader", "resume"): (State.PAUSED,),
@@ -58,8 +59,6 @@ _ENDS: Final[Mapping[tuple[Subject, str], tuple[State, ...]]] = {
     ("network", "heal"): (State.CUT_OFF,),
 }
 """Which states are over after an incident."""
-UNTIL_HEARD: Final = (State.IN_TRANSACTION, State.WITHOUT_COMMIT)
-"""These explain why a writer notes nothing, and end with its next mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +101,16 @@ class ActiveFaults:
         if of_party.keys() & set(ended):
             self._ended_ms[party] = row["at_ms"]
         # A process that crashes is paused no more; a writer stays silent or idle when it is started again.
-        for over in (*ended, *((State.PAUSED,) if begun is State.DOWN else ())):
+        for over in (*ended, *((State.PAUSED, State.IN_TRANSACTION) if begun is State.DOWN else ())):
             of_party.pop(over, None)
         # No incident says that a session that was lost is there again.
         if begun is not None and (begun not in of_party or begun is State.SESSION_LOST):
-            of_party[begun] = Fault(kind=begun, party=party, since_ms=row["at_ms"], until_ms=row.get("until_ms"))
+            since_ms = row.get("since_ms", row["at_ms"])
+            of_party[begun] = Fault(kind=begun, party=party, since_ms=since_ms, until_ms=row.get("until_ms"))
 
     def heard(self, writer: str) -> None:
         """A mark of a writer was accepted."""
-        for kind in UNTIL_HEARD:
-            self._active.get(("writer", writer), {}).pop(kind, None)
+        self._active.get(("writer", writer), {}).pop(State.WITHOUT_COMMIT, None)
 
     def of(self, subject: Subject, *parties: str, at_ms: int, needs: Collection[str] = ()) -> Fault | None:
         """The fault of these parties that is named at `at_ms`; None: there is none.
@@ -397,7 +396,9 @@ class RunWalk:
             for order, table in enumerate(_ORDER)
             if table != "ownership"
             for row in tables.rows(table)
+            if row.get("kind") != "hold"
         ]
+        rows += ((row["at_ms"], 0, "incidents", row) for row in _held(tables))
         # What befell a service before the stream was there stands with the other streams.
         for row in tables.recording.table("incidents").to_pylist():
             if row["subject"] in ("controller", "store", "network") and row["stream"] != tables.stream:
@@ -436,3 +437,16 @@ class RunWalk:
             self._taken += 1
         self._state.at_ms = at_ms
         return self._state
+
+
+def _held(tables: StreamTables) -> Iterator[TableRow]:
+    """From when until when a writer holds a transaction that it was told to hold: its oldest one, begun before."""
+    transactions = sorted(tables.rows("transactions"), key=lambda txn: int(txn["begun_ms"]))
+    for hold in tables.rows("incidents"):
+        for txn in transactions if hold["kind"] == "hold" else ():
+            asked = [txn[name] for name in ("commit_requested_ms", "aborted_ms") if txn[name] is not None]
+            is_open = txn["begun_ms"] <= hold["at_ms"] < min(asked, default=hold["at_ms"] + 1)
+            if txn["writer"] == hold["target"] and is_open:
+                yield {**hold, "since_ms": txn["begun_ms"]}
+                yield from ({**hold, "kind": "release", "at_ms": at_ms} for at_ms in asked)
+                break

@@ -49,7 +49,7 @@ class State(StrEnum):
     CUT_OFF = "cut off"
     """A partition of the network is between the party and others."""
     IN_TRANSACTION = "in a transaction"
-    """A writer holds a transaction open; until its next accepted note."""
+    """A writer holds a transaction open for longer, as the script says; since it began, until it asks to end it."""
     WITHOUT_COMMIT = "without a commit"
     """A writer has aborted a transaction; until its next accepted note."""
 
@@ -252,7 +252,8 @@ LABELS: Final = vocabulary(
 )
 """All labels of answers about streams.
 
-States are those of `State` at the moment, `since` from the act of the script (or its incident), `until` by the script;
+States are those of `State` at the moment, `since` from the act of the script (or its incident; of a transaction its
+begin), `until` by the script;
 where the recording has owners, a controller has no `until`, since another one takes over. Once a stream was deleted,
 nothing has befallen anybody of it. A label with several values has them in the order of `holder`, `set by`, `seen by`,
 `segment` or `refused`; one that is unknown is absent among them, and a label without any value is not there.
