@@ -99,7 +99,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         emitted(writer_marks=[mark("w1", 4_000, 11_200)]),
         11_500,
         CauseKind.PERIOD,
-        "Every writer has noted a time above the watermark.",
+        "The watermark waits for the next cycle.",
         AT_11_S | {"next cycle": 12_000},
     ),
     (
@@ -144,7 +144,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         ),
         11_500,
         CauseKind.PERIOD,
-        "Every writer has noted a time above the watermark.",
+        "The watermark waits for the next cycle.",
         AT_11_S | OF_C1 | {"next cycle": 12_000, "controller state": "down", "controller since": 11_300},
     ),
     (
@@ -230,7 +230,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         ),
         13_000,
         CauseKind.PERIOD,
-        "Every writer has noted a time above the watermark.",
+        "The watermark waits for the next cycle.",
         AT_11_S,
     ),
     (
@@ -298,7 +298,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         ),
         11_500,
         CauseKind.PERIOD,
-        "Every writer has noted a time above the watermark.",
+        "The watermark waits for the next cycle.",
         AT_11_S | {"next cycle": 12_000, "sealed at": 11_400},
     ),
 ]

@@ -134,9 +134,7 @@ NOT_OF_WRITERS: Final = (CauseKind.CONTROLLER, CauseKind.STORE)
 def cause_of_log(state: RunState) -> Cause:
     """What holds the lower bound of the log at the moment of the state."""
     kind = _kind_of_log(state)
-    behind = [name for name in state.on_record if not state.is_beyond(name)]
-    behind.sort(key=lambda name: (state.on_record[name].time, name))
-    writers = [name for name in behind if kind is not CauseKind.LAGGING or name in (state.cycle or {})["lagging"]]
+    writers = [name for name in state.behind if kind is not CauseKind.LAGGING or name in (state.cycle or {})["lagging"]]
     parties = tuple(_writer(state, name, kind) for name in writers) if kind in OF_WRITERS else ()
     if kind is CauseKind.CONTROLLER:
         parties = overdue_for(state)
@@ -177,11 +175,10 @@ def _kind_of_log(state: RunState) -> CauseKind:
         return CauseKind.FIRST_CYCLE
     if is_overdue(state):
         return CauseKind.CONTROLLER
-    behind = {name for name in state.on_record if not state.is_beyond(name)}
     if cycle["lagging"]:
-        return CauseKind.LAGGING if behind & set(cycle["lagging"]) else CauseKind.PERIOD
+        return CauseKind.LAGGING if set(state.behind) & set(cycle["lagging"]) else CauseKind.PERIOD
     if cycle["outcome"] == "emitted" or cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
-        return CauseKind.SLOWEST if behind else CauseKind.PERIOD
+        return CauseKind.SLOWEST if state.behind else CauseKind.PERIOD
     if cycle["cause"] == HeldBy.EXPECTED:
         return CauseKind.EXPECTED
     return CauseKind.CYCLE_FAILED if state.cycle_fault is None else CauseKind.STORE

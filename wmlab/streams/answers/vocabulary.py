@@ -88,7 +88,7 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.CONTROLLER: "a cycle was due and did not run",
     CauseKind.LAGGING: "the last cycle waited for this writer, which had noted nothing above the watermark",
     CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the watermark since",
-    CauseKind.PERIOD: "every writer on record had noted a time above the watermark, and the next cycle was not due yet",
+    CauseKind.PERIOD: "no writer was behind the watermark, and the next cycle was not due yet",
     CauseKind.STORE: "the last cycle could not use a store or the marks segment",
     CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
     CauseKind.CYCLE_FAILED: "the last cycle ended for another reason, which its row has",
@@ -99,13 +99,13 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
 It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
-writers or not. The next cycle is that of the bucket's owner, since it came: due as its rows say and not begun yet, or
-the delay of a first cycle after it came; a controller that has lost the bucket may run others meanwhile. After a
-watermark that is appended no earlier, and so is that of a cycle which left no row, it is due a period of the last row
-after it. Nothing is known of it while nobody owns the bucket, while another controller without a session has a cycle of
-its own due, where a first cycle has a jitter, and once the stream has left its bucket (its last cycle found no active
-writer, and its row says no next one) until a new owner comes after a writer noted again. The causes of the log, in this
-order:
+writers or not, and it has neither shut down nor marked itself idle since: the next cycle drops such a one. The next
+cycle is that of the bucket's owner, since it came: due as its rows say and not begun yet, or the delay of a first cycle
+after it came; a controller that has lost the bucket may run others meanwhile. After a watermark that is appended no
+earlier, and so is that of a cycle which left no row, it is due a period of the last row after it. Nothing is known of
+it while nobody owns the bucket, while another controller without a session has a cycle of its own due, where a first
+cycle has a jitter, and once the stream has left its bucket (its last cycle found no active writer, and its row says no
+next one) until a new owner comes after a writer noted again. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
     not there       no time accepted by then, and before the creation of its first segment
@@ -292,7 +292,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
         "No time above the watermark is noted by {holder}, {holder state} since {holder since}.",
         "No time above the watermark is noted by {holder}.",
     ),
-    CauseKind.PERIOD: ("Every writer has noted a time above the watermark.",),
+    CauseKind.PERIOD: ("The watermark waits for the next cycle.",),
     CauseKind.STORE: (
         "The last cycle made no watermark: {holder} {holder state} from {holder since} to {holder back at}.",
         "The last cycle made no watermark: {holder} {holder state} since {holder since}.",
