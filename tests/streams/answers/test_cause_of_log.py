@@ -144,7 +144,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         ),
         11_500,
         CauseKind.PERIOD,
-        "The watermark waits for the next cycle.",
+        "The watermark waits for a cycle, and c1 owns the bucket.",
         AT_11_S | OF_C1 | {"next cycle": 12_000, "controller state": "down", "controller since": 11_300},
     ),
     (

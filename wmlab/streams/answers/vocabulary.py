@@ -292,7 +292,10 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
         "No time above the watermark is noted by {holder}, {holder state} since {holder since}.",
         "No time above the watermark is noted by {holder}.",
     ),
-    CauseKind.PERIOD: ("The watermark waits for the next cycle.",),
+    CauseKind.PERIOD: (
+        "The watermark waits for a cycle, and {bucket owner} owns the bucket.",
+        "The watermark waits for the next cycle.",
+    ),
     CauseKind.STORE: (
         "The last cycle made no watermark: {holder} {holder state} from {holder since} to {holder back at}.",
         "The last cycle made no watermark: {holder} {holder state} since {holder since}.",
