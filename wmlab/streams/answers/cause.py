@@ -56,10 +56,10 @@ class Cause:
     `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. Where writers
     hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `expected_until_ms` is from when
     on a cycle waits for no expected writer, and `starts_ms` when a stream, group or reader begins that is not there.
-    `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running. `reason` is the
-    recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `sealed_ms` and `deleted_ms`
-    are when the stream was sealed or deleted. `refused` has the outcome of the newest note of those whose newest note
-    was refused, and `silent` is a replayed writer that is silent.
+    `next_cycle_ms` is when the next cycle is due, if that is not past, and `blocked_by` is what prevents it from
+    running. `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log.
+    `sealed_ms` and `deleted_ms` are when the stream was sealed or deleted. `refused` has the outcome of the newest note
+    of those whose newest note was refused, and `silent` is a replayed writer that is silent.
 
     Of a `group` or `reader`: `position` is the cause of the bound at the position, which is also that of what the
     reader saw if it `follows`, and `log` is that of the log; `looked_ms` is when a reader last polled, and `readers`
@@ -207,9 +207,11 @@ def due_ms_of(state: RunState) -> int | None:
 def next_cycle_ms(state: RunState) -> int | None:
     """When the owner of the bucket runs its next cycle (clock, ms).
 
-    What its last owner planned, nobody does. It is not known while a controller without a session runs cycles.
+    What its last owner planned, nobody does. It is not known while a controller without a session runs cycles, and of
+    one that is overdue.
     """
-    return None if state.leader is None or _plans_without_session(state) else due_ms_of(state)
+    is_unknown = state.leader is None or _plans_without_session(state) or is_overdue(state)
+    return None if is_unknown else due_ms_of(state)
 
 
 def _plans_without_session(state: RunState) -> set[int]:

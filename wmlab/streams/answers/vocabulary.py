@@ -199,7 +199,11 @@ LABELS: Final = vocabulary(
     ("refused", Kind.NAME, "writers whose newest note was refused; of a run those with a refused note; by name"),
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
     # The cycles.
-    ("next cycle", Kind.MOMENT, "when the bucket's owner runs its next cycle, while a writer is on record"),
+    (
+        "next cycle",
+        Kind.MOMENT,
+        "when the bucket's owner runs its next cycle, while a writer is on record; overdue: absent",
+    ),
     ("reason", Kind.WORD, "why the last cycle made no watermark, as its row says, where it failed"),
     (
         "bucket owner",
