@@ -176,7 +176,12 @@ def test_while_nobody_owns_the_bucket_the_next_cycle_is_not_said_to_come_without
 
 
 def sentences(oracle: Oracle, curve: Curve, at_ms: int, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """The headline of the first cause that is true, and what follows it: of templates the first with all its labels."""
+    """The headline of the first cause that is true, and what follows it: of templates the first with all its labels.
+
+    Of a stream that was deleted only that is said: it has no watermark any more.
+    """
+    if oracle.run.incident(curve.stream, "delete", at_ms) is not None:
+        return (vocabulary.WAS_DELETED,)
     if curve.bound == "upper":
         whose = "log" if curve.group is None else "group" if curve.reader is None else "reader"
         return first_with_labels(vocabulary.OF_UPPER[whose], facts)

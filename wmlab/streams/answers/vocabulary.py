@@ -221,7 +221,7 @@ LABELS: Final = vocabulary(
     ("delayed until", Kind.MOMENT, "until when each of them did"),
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
-    ("deleted at", Kind.MOMENT, "when the stream was deleted"),
+    ("deleted at", Kind.MOMENT, "when the stream was deleted; its watermarks are those until then"),
     # What a group has to read.
     (
         "segment",
@@ -276,6 +276,7 @@ that was deleted has deleted at, too.
 Templates = tuple[str, ...]
 """Of these the first is said whose labels are all there, and of which at most one has several values."""
 WAS_DELETED: Final = "The stream was deleted at {deleted at}."
+"""The only sentence about a curve of a stream that was deleted: its watermarks went with it."""
 _WAS_SEALED: Final = "The stream was sealed at {sealed at}."
 _HAS_NOT_POLLED: Final = "Reader {reader} has not polled yet."
 OF_LOG: Final[Mapping[CauseKind, Templates]] = {
@@ -369,7 +370,7 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
 }
 """The headline about an upper bound of the log, a group or a reader; it has no second sentence.
 
-Its labels are upper bound, group, reader, polled at, reader state, reader since, newest watermark.
+Its labels are upper bound, group, reader, polled at, reader state, reader since, newest watermark, deleted at.
 """
 OF_RUN: Final[Templates] = (
     "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
