@@ -48,10 +48,14 @@ def first_delay_ms(run: Run, stream: str) -> int:
 
 
 def next_cycle(run: Run, stream: str, at_ms: int) -> int | None:
-    """When the next cycle is due; not known while nobody owns the bucket, or a process without a session has a plan."""
+    """When the next cycle is due; not known while nobody owns the bucket, or a process without a session has a plan.
+
+    One that is overdue is not the next one: when it runs, nobody knows.
+    """
     if owner(run, stream, at_ms)[0] is None or plans_without_session(run, stream, at_ms):
         return None
-    return planned_cycle(run, stream, at_ms)
+    due_ms = planned_cycle(run, stream, at_ms)
+    return None if due_ms is None or due_ms < at_ms else due_ms
 
 
 def plans_without_session(run: Run, stream: str, at_ms: int) -> list[int]:

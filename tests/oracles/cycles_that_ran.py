@@ -1,9 +1,9 @@
 """Whether what is said of the next cycle is true: by the cycles that really ran, and by what struck in between.
 
 A cycle that is said to come did begin then. Else the bucket changed its owner before that, its owner came into a state
-that keeps it from running cycles, or the stream or the run ended. What is said to be overdue the owner did not begin by
-then, for such a reason. A cycle that began as a row or its owner had planned it, with nothing in between, was said,
-unless a controller without a session went on with cycles of its own.
+that keeps it from running cycles, or the stream or the run ended. None of the past is said. A cycle that began as a
+row or its owner had planned it, with nothing in between, was said, unless a controller without a session went on with
+cycles of its own.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def objection(run: Run, stream: str, at_ms: int, said: int | None) -> str:
         return f"the cycle of {following} was planned" if is_wrong else ""
     if owner(run, stream, at_ms)[0] is None:
         return "nobody owned the bucket"
-    if said <= at_ms:
-        if any(said <= each for each in begun(run, stream, at_ms, owner(run, stream, at_ms)[0])):
-            return "it had run"
-        return "" if _struck(run, stream, said, at_ms) else "nothing kept it"
+    if said < at_ms:
+        return "it is of the past"
+    if said == at_ms:
+        return "it had run" if said in begun(run, stream, at_ms, owner(run, stream, at_ms)[0]) else ""
     if following == said:
         return ""
     if following is not None and following < said:

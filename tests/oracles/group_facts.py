@@ -430,6 +430,7 @@ def upper_facts(run: Run, stream: str, at_ms: int, group: Group | None, reader: 
             mark = marks[reading.ahead[-1]] if all(marks[seq]["writers"] for seq in newer) else None
     yield "upper bound", None if mark is None else mark["upper"]
     yield "newest watermark", run.lower(stream, at_ms)
+    yield "deleted at", run.incident(stream, "delete", at_ms)
     if group is not None:
         yield "group", group.name
     if group is not None and reader is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -36,7 +36,6 @@ _BEGIN: Final = {
     "idle": "idle",
     "silence": "silent",
     "partition": "cut off",
-    "hold": "in a transaction",
     "abort": "without a commit",
 }
 """The kinds of incidents that begin a state."""
@@ -47,7 +46,10 @@ _PARTIES: Final = {"writer", "reader", "controller", "store", "marks segment", "
 
 @dataclass(frozen=True, slots=True)
 class Befallen:
-    """A state of a party from `since_ms` until before `ended_ms`; `until_ms` is its planned end (clock, ms)."""
+    """A state of a party from `since_ms` until before `ended_ms`; `until_ms` is its planned end (clock, ms).
+
+    It is told from `told_ms` on, where that is later.
+    """
 
     party: str
     state: str
@@ -57,10 +59,11 @@ class Befallen:
     stream: str
     subject: str
     apart_from: tuple[str, ...] = ()
+    told_ms: int | None = None
 
     def is_on(self, at_ms: int) -> bool:
-        """Whether the party is in that state at a moment."""
-        return self.since_ms <= at_ms and (self.ended_ms is None or at_ms < self.ended_ms)
+        """Whether the party is told to be in that state at a moment."""
+        return max(self.since_ms, self.told_ms or 0) <= at_ms and (self.ended_ms is None or at_ms < self.ended_ms)
 
     def until(self, at_ms: int) -> Befallen:
         """The same, over at a moment at the latest."""
@@ -71,7 +74,12 @@ class Befallen:
         return self.state != "cut off" or bool(set(nodes) & set(self.apart_from))
 
 
-def befallen(incidents: Iterable[Row], marks: Iterable[Row], restarting: Callable[[str], list[str]]) -> list[Befallen]:
+def befallen(
+    incidents: Iterable[Row],
+    marks: Iterable[Row],
+    transactions: Sequence[Row],
+    restarting: Callable[[str], list[str]],
+) -> list[Befallen]:
     """All states of a run; `restarting` are those that start again when a stream is created again."""
     found: list[Befallen] = []
     seen: set[tuple[Any, ...]] = set()
@@ -82,15 +90,30 @@ def befallen(incidents: Iterable[Row], marks: Iterable[Row], restarting: Callabl
             continue
         seen.add(key)
         at_ms, kind, target = row["at_ms"], row["kind"], row["target"]
+        if kind == "hold":
+            found += _held(row, transactions)
         if kind in _BEGIN and row["subject"] in _PARTIES:
             if kind == "crash":
-                found = _ended(found, [target], {"paused", "without a session"}, at_ms)
+                found = _ended(found, [target], {"paused", "without a session", "in a transaction"}, at_ms)
             found += _of(row)
         elif kind in ("restart", "join"):
             found = _ended(found, [target], {"down", "shut down", "gone"}, at_ms)
         elif kind == "create":
             found = _ended(found, restarting(target), {"down", "shut down", "paused", "gone"}, at_ms)
     return [_until_next_note(each, marks) for each in found]
+
+
+def _held(row: Row, transactions: Sequence[Row]) -> list[Befallen]:
+    """The transaction that a writer is made to hold: its oldest open one, until it asks to commit or abort it."""
+    at_ms, target = row["at_ms"], row["target"]
+    for txn in sorted(transactions, key=lambda each: each["begun_ms"]):
+        asked = (txn["commit_requested_ms"], txn["aborted_ms"])
+        ended_ms = min((each for each in asked if each is not None), default=None)
+        is_open = txn["begun_ms"] <= at_ms and (ended_ms is None or at_ms < ended_ms)
+        if (txn["writer"], txn["stream"]) == (target, row["stream"]) and is_open:
+            state = ("in a transaction", txn["begun_ms"], None, ended_ms, row["stream"], "writer")
+            return [Befallen(target, *state, told_ms=at_ms)]
+    return []
 
 
 def _of(row: Row) -> list[Befallen]:
@@ -115,7 +138,7 @@ def _ended(found: list[Befallen], parties: list[str], states: set[str], at_ms: i
 
 
 def _until_next_note(each: Befallen, marks: Iterable[Row]) -> Befallen:
-    if each.state not in ("in a transaction", "without a commit"):
+    if each.state != "without a commit":
         return each
     notes = (
         row["received_ms"]

@@ -21,6 +21,7 @@ Row = dict[str, Any]
 
 CLOCKS: Final = {
     "writer_marks": "received_ms",
+    "writer_shutdowns": "received_ms",
     "cycles": "at_ms",
     "watermarks": "emitted_ms",
     "events": "append_ms",
@@ -109,7 +110,8 @@ class Run:
         """What has befallen all parties."""
         incidents = self.recording.table("incidents").to_pylist()
         marks = self.recording.table("writer_marks").to_pylist()
-        return befallen(incidents, marks, self.writers_of)
+        transactions = self.recording.table("transactions").to_pylist()
+        return befallen(incidents, marks, transactions, self.writers_of)
 
     def states_of(self, stream: str) -> list[Befallen]:
         """What has befallen all parties until a stream was deleted: from then on nobody does anything for it.
@@ -168,10 +170,19 @@ class Run:
         return {name: row for name, row in marks.items() if row["received_ms"] >= removed.get(name, row["received_ms"])}
 
     def behind(self, stream: str, at_ms: int) -> list[str]:
-        """The writers on record whose last accepted time is not above the watermark, by that time."""
+        """The writers on record whose last accepted time is not above the watermark, by that time.
+
+        Without those that have shut down or marked themselves idle since: the next cycle waits for none of them.
+        """
         newest = self.watermarks(stream, at_ms)[-1:]
         record = self.on_record(stream, at_ms)
-        names = [name for name, row in record.items() if newest and row["time"] <= newest[0]["lower"]]
+        said = [row for row in self.by_then("writer_shutdowns", stream, at_ms) if row["outcome"] == "ok"]
+        left_ms = {row["writer"]: row["received_ms"] for row in said}
+        names = [
+            name
+            for name, row in record.items()
+            if newest and row["time"] <= newest[0]["lower"] and left_ms.get(name, -1) < row["received_ms"]
+        ]
         return sorted(names, key=lambda name: (record[name]["time"], name))
 
     def last_cycle(self, stream: str, at_ms: int) -> Row | None:

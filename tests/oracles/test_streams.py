@@ -9,7 +9,9 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from tests.oracles.counterfactuals import the_only_one
+from tests.oracles.cycle_plans import owner, ownership
 from tests.oracles.cycles_that_ran import moments_between, objection
+from tests.oracles.log_facts import cause_of_log
 from tests.oracles.other_runs import (
     apart_run,
     dying_cycles_run,
@@ -158,8 +160,28 @@ def test_the_next_cycle_is_the_one_that_runs(count: Count) -> None:
     count(compared_moments, "moments at which the next cycle is compared with those that ran")
 
 
+def test_while_nobody_owns_the_bucket_the_next_cycle_is_not_said_to_come_without_that(count: Count) -> None:
+    found = 0
+    for seed in RUNS:
+        run = oracle_of(seed).run
+        for stream in run.titles:
+            lost = [row["to_ms"] for row in ownership(run, stream) if row["to_ms"] is not None]
+            for at_ms in lost:
+                if owner(run, stream, at_ms)[0] is None and cause_of_log(run, stream, at_ms) == "period":
+                    said = run.recording.explain(at_ms, stream=stream).sentence
+                    assert "nobody owns" in said, f"run {seed}, {stream}, {at_ms} ms: {said}"
+                    found += 1
+    count(found, "moments at which nobody owns the bucket and no writer is behind")
+    assert found > 0
+
+
 def sentences(oracle: Oracle, curve: Curve, at_ms: int, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """The headline of the first cause that is true, and what follows it: of templates the first with all its labels."""
+    """The headline of the first cause that is true, and what follows it: of templates the first with all its labels.
+
+    Of a stream that was deleted only that is said: it has no watermark any more.
+    """
+    if oracle.run.incident(curve.stream, "delete", at_ms) is not None:
+        return (vocabulary.WAS_DELETED,)
     if curve.bound == "upper":
         whose = "log" if curve.group is None else "group" if curve.reader is None else "reader"
         return first_with_labels(vocabulary.OF_UPPER[whose], facts)

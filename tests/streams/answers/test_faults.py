@@ -108,7 +108,7 @@ def test_all_that_a_script_does_has_its_planned_end_and_ends_then() -> None:
         assert all(state.until_ms == state.since_ms + 500 for state in active.values() if state is not None)
 
 
-def test_a_transaction_explains_a_silence_until_its_writer_is_heard_again() -> None:
+def test_a_transaction_explains_a_silence_until_it_is_to_end_and_one_that_was_aborted_until_the_next_note() -> None:
     actions = [
         script.SlowTransaction(at_ms=1_000, writer="t", hold_ms=900),
         script.CommitTransaction(at_ms=2_000, writer="t"),
@@ -119,9 +119,14 @@ def test_a_transaction_explains_a_silence_until_its_writer_is_heard_again() -> N
     scenario = Scenario("states", stream=Stream("orders"), writers=[writer], script=actions, duration_ms=7_000)
     recording = scenario.record(progress=False)
     heard = [row["received_ms"] for row in recording.table("writer_marks").to_pylist()]
-    for row in recording.table("incidents").to_pylist():
-        expected = {"hold": State.IN_TRANSACTION, "abort": State.WITHOUT_COMMIT}.get(row["kind"])
-        if expected is not None:
-            again_ms = min(at_ms for at_ms in heard if at_ms > row["at_ms"])
-            assert [kind_at(recording, at_ms, "t") for at_ms in (again_ms - 1, again_ms)] == [expected, None]
+    open_at_1_s = [row for row in recording.table("transactions").to_pylist() if row["begun_ms"] <= 1_000]
+    (held,) = (row for row in open_at_1_s if row["commit_requested_ms"] > 1_000)
+    for expected, since_ms, over_ms in (
+        (State.IN_TRANSACTION, held["begun_ms"], held["commit_requested_ms"]),
+        (State.WITHOUT_COMMIT, 3_000, min(at_ms for at_ms in heard if at_ms > 3_000)),
+    ):
+        fault = fault_at(recording, over_ms - 1, "t", "writer")
+        assert fault is not None
+        assert (fault.kind, fault.since_ms) == (expected, since_ms)
+        assert kind_at(recording, over_ms, "t") is None
     assert kind_at(recording, 2_100, "t") is None, "a commit explains no silence"

@@ -56,10 +56,10 @@ class Cause:
     `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. Where writers
     hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `expected_until_ms` is from when
     on a cycle waits for no expected writer, and `starts_ms` when a stream, group or reader begins that is not there.
-    `next_cycle_ms` is when the next cycle is due, and `blocked_by` is what prevents it from running. `reason` is the
-    recorded reason of a cycle that failed. `newest` is the newest watermark of the log. `sealed_ms` and `deleted_ms`
-    are when the stream was sealed or deleted. `refused` has the outcome of the newest note of those whose newest note
-    was refused, and `silent` is a replayed writer that is silent.
+    `next_cycle_ms` is when the next cycle is due, if that is not past, and `blocked_by` is what prevents it from
+    running. `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log.
+    `sealed_ms` and `deleted_ms` are when the stream was sealed or deleted. `refused` has the outcome of the newest note
+    of those whose newest note was refused, and `silent` is a replayed writer that is silent.
 
     Of a `group` or `reader`: `position` is the cause of the bound at the position, which is also that of what the
     reader saw if it `follows`, and `log` is that of the log; `looked_ms` is when a reader last polled, and `readers`
@@ -134,9 +134,7 @@ NOT_OF_WRITERS: Final = (CauseKind.CONTROLLER, CauseKind.STORE)
 def cause_of_log(state: RunState) -> Cause:
     """What holds the lower bound of the log at the moment of the state."""
     kind = _kind_of_log(state)
-    behind = [name for name in state.on_record if not state.is_beyond(name)]
-    behind.sort(key=lambda name: (state.on_record[name].time, name))
-    writers = [name for name in behind if kind is not CauseKind.LAGGING or name in (state.cycle or {})["lagging"]]
+    writers = [name for name in state.behind if kind is not CauseKind.LAGGING or name in (state.cycle or {})["lagging"]]
     parties = tuple(_writer(state, name, kind) for name in writers) if kind in OF_WRITERS else ()
     if kind is CauseKind.CONTROLLER:
         parties = overdue_for(state)
@@ -177,11 +175,10 @@ def _kind_of_log(state: RunState) -> CauseKind:
         return CauseKind.FIRST_CYCLE
     if is_overdue(state):
         return CauseKind.CONTROLLER
-    behind = {name for name in state.on_record if not state.is_beyond(name)}
     if cycle["lagging"]:
-        return CauseKind.LAGGING if behind & set(cycle["lagging"]) else CauseKind.PERIOD
+        return CauseKind.LAGGING if set(state.behind) & set(cycle["lagging"]) else CauseKind.PERIOD
     if cycle["outcome"] == "emitted" or cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
-        return CauseKind.SLOWEST if behind else CauseKind.PERIOD
+        return CauseKind.SLOWEST if state.behind else CauseKind.PERIOD
     if cycle["cause"] == HeldBy.EXPECTED:
         return CauseKind.EXPECTED
     return CauseKind.CYCLE_FAILED if state.cycle_fault is None else CauseKind.STORE
@@ -210,9 +207,11 @@ def due_ms_of(state: RunState) -> int | None:
 def next_cycle_ms(state: RunState) -> int | None:
     """When the owner of the bucket runs its next cycle (clock, ms).
 
-    What its last owner planned, nobody does. It is not known while a controller without a session runs cycles.
+    What its last owner planned, nobody does. It is not known while a controller without a session runs cycles, and of
+    one that is overdue.
     """
-    return None if state.leader is None or _plans_without_session(state) else due_ms_of(state)
+    is_unknown = state.leader is None or _plans_without_session(state) or is_overdue(state)
+    return None if is_unknown else due_ms_of(state)
 
 
 def _plans_without_session(state: RunState) -> set[int]:

@@ -16,6 +16,7 @@ from wmlab.streams.answers.vocabulary import (
     OF_READER,
     OF_READER_NEXT,
     OF_UPPER,
+    WAS_DELETED,
     WITHOUT_PARTY,
     CauseKind,
 )
@@ -27,18 +28,23 @@ def of_cause(cause: Cause) -> tuple[Facts, tuple[str, ...]]:
     """The facts about what holds a curve, and the templates of the one or two sentences about it."""
     if cause.log is None:
         facts = _facts(cause, of_log(cause))
-        return facts, facts.chosen(OF_LOG[cause.kind], OF_LOG_NEXT)
+        return facts, _said(facts, OF_LOG[cause.kind], OF_LOG_NEXT)
     if cause.log.since_ms is None:
         return of_cause(cause.log)
     if cause.kind is CauseKind.NEWEST:
         facts = _facts(cause, {**_own(cause), **of_log(cause.log)})
         own = OF_GROUP if cause.reader is None else OF_READER
-        return facts, facts.chosen(own[cause.kind], OF_LOG[cause.log.kind])
+        return facts, _said(facts, own[cause.kind], OF_LOG[cause.log.kind])
     facts = _facts(cause, _with_others(cause))
     if cause.reader is None:
-        return facts, facts.chosen(OF_GROUP[cause.kind], OF_GROUP_NEXT)
+        return facts, _said(facts, OF_GROUP[cause.kind], OF_GROUP_NEXT)
     headlines = OF_GROUP if cause.follows else OF_READER
-    return facts, facts.chosen(headlines[cause.kind], OF_READER_NEXT)
+    return facts, _said(facts, headlines[cause.kind], OF_READER_NEXT)
+
+
+def _said(facts: Facts, *choices: tuple[str, ...]) -> tuple[str, ...]:
+    """The templates of the sentences; a stream that was deleted has no watermark any more, and that alone is said."""
+    return facts.chosen((WAS_DELETED,)) or facts.chosen(*choices)
 
 
 def of_upper(cause: Cause, upper: int | None) -> tuple[Facts, tuple[str, ...]]:
@@ -52,10 +58,11 @@ def of_upper(cause: Cause, upper: int | None) -> tuple[Facts, tuple[str, ...]]:
             "upper bound": upper,
             "polled at": cause.looked_ms,
             "newest watermark": cause.newest,
+            "deleted at": cause.deleted_ms,
             **states("reader", [party for party in cause.readers if party.name == cause.reader]),
         },
     )
-    return facts, facts.chosen(OF_UPPER[curve])
+    return facts, _said(facts, OF_UPPER[curve])
 
 
 def of_log(cause: Cause) -> Values:

@@ -32,6 +32,7 @@ _NO_BOUND: Final = -(2**63)
 CLOCKS: Final = {
     "segments": "created_ms",
     "writer_marks": "received_ms",
+    "writer_shutdowns": "received_ms",
     "watermarks": "emitted_ms",
     "events": "append_ms",
     "checkpoints": "requested_ms",

@@ -10,6 +10,7 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstrea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, get_args
@@ -47,6 +48,7 @@ _ENDS: Final[Mapping[tuple[Subject, str], tuple[State, ...]]] = {
     ("writer", "restart"): (State.DOWN, State.SHUT_DOWN),
     ("writer", "active"): (State.IDLE,),
     ("writer", "speak"): (State.SILENT,),
+    ("writer", "release"): (State.IN_TRANSACTION,),
     ("reader", "restart"): (State.DOWN,),
     ("reader", "join"): (State.DOWN, State.GONE),
     ("reader", "resume"): (State.PAUSED,),
@@ -58,8 +60,6 @@ _ENDS: Final[Mapping[tuple[Subject, str], tuple[State, ...]]] = {
     ("network", "heal"): (State.CUT_OFF,),
 }
 """Which states are over after an incident."""
-UNTIL_HEARD: Final = (State.IN_TRANSACTION, State.WITHOUT_COMMIT)
-"""These explain why a writer notes nothing, and end with its next mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +102,16 @@ class ActiveFaults:
         if of_party.keys() & set(ended):
             self._ended_ms[party] = row["at_ms"]
         # A process that crashes is paused no more; a writer stays silent or idle when it is started again.
-        for over in (*ended, *((State.PAUSED,) if begun is State.DOWN else ())):
+        for over in (*ended, *((State.PAUSED, State.IN_TRANSACTION) if begun is State.DOWN else ())):
             of_party.pop(over, None)
         # No incident says that a session that was lost is there again.
         if begun is not None and (begun not in of_party or begun is State.SESSION_LOST):
-            of_party[begun] = Fault(kind=begun, party=party, since_ms=row["at_ms"], until_ms=row.get("until_ms"))
+            since_ms = row.get("since_ms", row["at_ms"])
+            of_party[begun] = Fault(kind=begun, party=party, since_ms=since_ms, until_ms=row.get("until_ms"))
 
     def heard(self, writer: str) -> None:
         """A mark of a writer was accepted."""
-        for kind in UNTIL_HEARD:
-            self._active.get(("writer", writer), {}).pop(kind, None)
+        self._active.get(("writer", writer), {}).pop(State.WITHOUT_COMMIT, None)
 
     def of(self, subject: Subject, *parties: str, at_ms: int, needs: Collection[str] = ()) -> Fault | None:
         """The fault of these parties that is named at `at_ms`; None: there is none.
@@ -207,8 +207,9 @@ class RunState:
     """What is known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
     `watermarks` are all of them, `notes` those of each writer, and `seen` is what each reader last saw. `on_record` has
-    the last accepted note of each writer that a cycle would read, `newest` the one that each noted last, whatever
-    became of it, `processes` who noted under each id. `expected_since_ms` is the first of the present run of cycles
+    the last accepted note of each writer that a cycle would read, `departed` those of them that have shut down or
+    marked themselves idle since, `newest` the one that each noted last, whatever became of it, and `processes` who
+    noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did. It has been so since
     `owned_since_ms`. `plans` has when each controller is to run cycles: as its rows say, or a first delay after
@@ -225,6 +226,7 @@ class RunState:
     notes: dict[str, list[Note]] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     on_record: dict[str, Note] = field(default_factory=dict)
+    departed: set[str] = field(default_factory=set)
     processes: dict[str, set[str]] = field(default_factory=dict)
     newest: dict[str, Note] = field(default_factory=dict)
     faults: ActiveFaults = field(default_factory=ActiveFaults)
@@ -277,9 +279,15 @@ class RunState:
         ]
         return faults[0] if all(fault is not None for fault in faults) else None
 
-    def is_beyond(self, writer: str) -> bool:
-        """Whether a writer on record has noted a time beyond the last watermark, known or not."""
-        return self.bound is None or self.on_record[writer].time > int(self.bound["lower"])
+    @property
+    def behind(self) -> list[str]:
+        """The writers on record with no accepted time beyond the last watermark, known or not; smallest times first.
+
+        The next cycle waits for none that has shut down or marked itself idle: it drops them.
+        """
+        lower = -math.inf if self.bound is None else self.bound["lower"]
+        behind = {name: note.time for name, note in self.on_record.items() if note.time <= lower}
+        return sorted(behind.keys() - self.departed, key=lambda name: (behind[name], name))
 
     def step(self, table: str, row: TableRow) -> None:
         """Take one more row of a table."""
@@ -287,6 +295,7 @@ class RunState:
             "incidents": self._incident,
             "ownership": self._ownership,
             "writer_marks": self._mark,
+            "writer_shutdowns": self._shutdown,
             "cycles": self._cycle,
             "watermarks": self._watermark,
             "windows": self._window,
@@ -327,8 +336,13 @@ class RunState:
         if not note.accepted:
             return
         self.on_record[writer] = note
+        self.departed.discard(writer)
         for process in (writer, *self.processes.get(writer, ())):
             self.faults.heard(process)
+
+    def _shutdown(self, row: TableRow) -> None:
+        if row["outcome"] == "ok":
+            self.departed.add(row["writer"])
 
     def _cycle(self, row: TableRow) -> None:
         before, self.cycle = self.cycle, row
@@ -377,7 +391,7 @@ class RunState:
         self.seen[row["reader"]] = seen
 
 
-_ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks", "windows")
+_ORDER: Final = ("incidents", "ownership", "writer_marks", "writer_shutdowns", "cycles", "watermarks", "windows")
 """The tables that make a state; rows of one ms in this order."""
 
 
@@ -397,7 +411,9 @@ class RunWalk:
             for order, table in enumerate(_ORDER)
             if table != "ownership"
             for row in tables.rows(table)
+            if row.get("kind") != "hold"
         ]
+        rows += ((row["at_ms"], 0, "incidents", row) for row in _held(tables))
         # What befell a service before the stream was there stands with the other streams.
         for row in tables.recording.table("incidents").to_pylist():
             if row["subject"] in ("controller", "store", "network") and row["stream"] != tables.stream:
@@ -423,7 +439,9 @@ class RunWalk:
     @property
     def turns(self) -> set[int]:
         """The moments at which a cycle ran, or may have begun or ceased to be kept from running (clock, ms)."""
-        return self._ends.union(at for at, _, table, _ in self._rows if table not in ("windows", "writer_marks"))
+        return self._ends.union(
+            at for at, _, table, _ in self._rows if table not in ("windows", "writer_marks", "writer_shutdowns")
+        )
 
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""
@@ -436,3 +454,16 @@ class RunWalk:
             self._taken += 1
         self._state.at_ms = at_ms
         return self._state
+
+
+def _held(tables: StreamTables) -> Iterator[TableRow]:
+    """From when until when a writer holds a transaction that it was told to hold: its oldest one, begun before."""
+    transactions = sorted(tables.rows("transactions"), key=lambda txn: int(txn["begun_ms"]))
+    for hold in tables.rows("incidents"):
+        for txn in transactions if hold["kind"] == "hold" else ():
+            asked = [txn[name] for name in ("commit_requested_ms", "aborted_ms") if txn[name] is not None]
+            is_open = txn["begun_ms"] <= hold["at_ms"] < min(asked, default=hold["at_ms"] + 1)
+            if txn["writer"] == hold["target"] and is_open:
+                yield {**hold, "since_ms": txn["begun_ms"]}
+                yield from ({**hold, "kind": "release", "at_ms": at_ms} for at_ms in asked)
+                break

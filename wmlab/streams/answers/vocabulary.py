@@ -49,7 +49,7 @@ class State(StrEnum):
     CUT_OFF = "cut off"
     """A partition of the network is between the party and others."""
     IN_TRANSACTION = "in a transaction"
-    """A writer holds a transaction open; until its next accepted note."""
+    """A writer holds a transaction open for longer, as the script says; since it began, until it asks to end it."""
     WITHOUT_COMMIT = "without a commit"
     """A writer has aborted a transaction; until its next accepted note."""
 
@@ -88,7 +88,7 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.CONTROLLER: "a cycle was due and did not run",
     CauseKind.LAGGING: "the last cycle waited for this writer, which had noted nothing above the watermark",
     CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the watermark since",
-    CauseKind.PERIOD: "every writer on record had noted a time above the watermark, and the next cycle was not due yet",
+    CauseKind.PERIOD: "no writer was behind the watermark, and the next cycle was not due yet",
     CauseKind.STORE: "the last cycle could not use a store or the marks segment",
     CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
     CauseKind.CYCLE_FAILED: "the last cycle ended for another reason, which its row has",
@@ -99,13 +99,13 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
 
 A writer is *on record* from its first accepted mark on until a cycle has it in `removed`, and again from its next one.
 It is *behind* if its last accepted time is not above the lower bound of the newest watermark, whether that counts
-writers or not. The next cycle is that of the bucket's owner, since it came: due as its rows say and not begun yet, or
-the delay of a first cycle after it came; a controller that has lost the bucket may run others meanwhile. After a
-watermark that is appended no earlier, and so is that of a cycle which left no row, it is due a period of the last row
-after it. Nothing is known of it while nobody owns the bucket, while another controller without a session has a cycle of
-its own due, where a first cycle has a jitter, and once the stream has left its bucket (its last cycle found no active
-writer, and its row says no next one) until a new owner comes after a writer noted again. The causes of the log, in this
-order:
+writers or not, and it has neither shut down nor marked itself idle since: the next cycle drops such a one. The next
+cycle is that of the bucket's owner, since it came: due as its rows say and not begun yet, or the delay of a first cycle
+after it came; a controller that has lost the bucket may run others meanwhile. After a watermark that is appended no
+earlier, and so is that of a cycle which left no row, it is due a period of the last row after it. Nothing is known of
+it while nobody owns the bucket, while another controller without a session has a cycle of its own due, where a first
+cycle has a jitter, and once the stream has left its bucket (its last cycle found no active writer, and its row says no
+next one) until a new owner comes after a writer noted again. The causes of the log, in this order:
 
     deleted         an incident `delete` of the stream by then
     not there       no time accepted by then, and before the creation of its first segment
@@ -199,7 +199,11 @@ LABELS: Final = vocabulary(
     ("refused", Kind.NAME, "writers whose newest note was refused; of a run those with a refused note; by name"),
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
     # The cycles.
-    ("next cycle", Kind.MOMENT, "when the bucket's owner runs its next cycle, while a writer is on record"),
+    (
+        "next cycle",
+        Kind.MOMENT,
+        "when the bucket's owner runs its next cycle, while a writer is on record; overdue: absent",
+    ),
     ("reason", Kind.WORD, "why the last cycle made no watermark, as its row says, where it failed"),
     (
         "bucket owner",
@@ -217,7 +221,7 @@ LABELS: Final = vocabulary(
     ("delayed until", Kind.MOMENT, "until when each of them did"),
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
-    ("deleted at", Kind.MOMENT, "when the stream was deleted"),
+    ("deleted at", Kind.MOMENT, "when the stream was deleted; its watermarks are those until then"),
     # What a group has to read.
     (
         "segment",
@@ -252,7 +256,8 @@ LABELS: Final = vocabulary(
 )
 """All labels of answers about streams.
 
-States are those of `State` at the moment, `since` from the act of the script (or its incident), `until` by the script;
+States are those of `State` at the moment, `since` from the act of the script (or its incident; of a transaction its
+begin), `until` by the script;
 where the recording has owners, a controller has no `until`, since another one takes over. Once a stream was deleted,
 nothing has befallen anybody of it. A label with several values has them in the order of `holder`, `set by`, `seen by`,
 `segment` or `refused`; one that is unknown is absent among them, and a label without any value is not there.
@@ -271,6 +276,7 @@ that was deleted has deleted at, too.
 Templates = tuple[str, ...]
 """Of these the first is said whose labels are all there, and of which at most one has several values."""
 WAS_DELETED: Final = "The stream was deleted at {deleted at}."
+"""The only sentence about a curve of a stream that was deleted: its watermarks went with it."""
 _WAS_SEALED: Final = "The stream was sealed at {sealed at}."
 _HAS_NOT_POLLED: Final = "Reader {reader} has not polled yet."
 OF_LOG: Final[Mapping[CauseKind, Templates]] = {
@@ -291,7 +297,10 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
         "No time above the watermark is noted by {holder}, {holder state} since {holder since}.",
         "No time above the watermark is noted by {holder}.",
     ),
-    CauseKind.PERIOD: ("Every writer has noted a time above the watermark.",),
+    CauseKind.PERIOD: (
+        "The watermark waits for a cycle, and {bucket owner} owns the bucket.",
+        "The watermark waits for the next cycle.",
+    ),
     CauseKind.STORE: (
         "The last cycle made no watermark: {holder} {holder state} from {holder since} to {holder back at}.",
         "The last cycle made no watermark: {holder} {holder state} since {holder since}.",
@@ -361,7 +370,7 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
 }
 """The headline about an upper bound of the log, a group or a reader; it has no second sentence.
 
-Its labels are upper bound, group, reader, polled at, reader state, reader since, newest watermark.
+Its labels are upper bound, group, reader, polled at, reader state, reader since, newest watermark, deleted at.
 """
 OF_RUN: Final[Templates] = (
     "{curve} stood still for {longest stop}, held by {held by} ({holder state}).",
