@@ -8,8 +8,11 @@ from functools import cache, lru_cache
 from string import Formatter
 from typing import Any, NamedTuple
 
+import pytest
+
 from tests.oracles.counterfactuals import the_only_one
 from tests.oracles.cycles_that_ran import moments_between, objection
+from tests.oracles.lags import measures
 from tests.oracles.other_runs import (
     apart_run,
     dying_cycles_run,
@@ -156,6 +159,21 @@ def test_the_next_cycle_is_the_one_that_runs(count: Count) -> None:
                 assert not wrong, f"run {seed}, {stream}, {at_ms} ms: the next cycle is said to be {said}: {wrong}"
             compared_moments += len(moments)
     count(compared_moments, "moments at which the next cycle is compared with those that ran")
+
+
+def test_the_measures_of_a_stream_end_with_it(count: Count) -> None:
+    compared_measures = 0
+    for seed in RUNS:
+        run = oracle_of(seed).run
+        for stream in run.titles:
+            said, computed = run.recording.measures(stream), measures(run, stream)
+            told = {name: said.measures[name] for name in computed}
+            assert told == pytest.approx(computed, abs=0.051), f"run {seed}, {stream}"
+            mean_ms = computed["mean lag of the lower bound (ms)"]
+            assert said.lag_ms == pytest.approx(mean_ms, abs=0.051)
+            assert mean_ms is None or f"The lower bound of {stream} lags " in said.sentence
+            compared_measures += len(told)
+    count(compared_measures, "measures of streams compared")
 
 
 def sentences(oracle: Oracle, curve: Curve, at_ms: int, facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from wmlab.streams.answers.cause import (
     due_ms_of,
     overdue_for,
 )
-from wmlab.streams.answers.history import GroupHistory, StreamTables, group_states
+from wmlab.streams.answers.history import GroupHistory, StreamTables, deleted_ms, group_states
 from wmlab.streams.answers.run_state import Fault, RunState, RunWalk
 from wmlab.streams.answers.vocabulary import CauseKind, State
 from wmlab.streams.answers.written import Written
@@ -39,7 +39,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import Followed, compare_with_cut
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
+from wmlab.streams.tables import marks_read_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +121,9 @@ class Curves:
         """
         rows = self.tables.rows("incidents")
         moves = [row for row in rows if row["target"] == reader and row["kind"] in ("join", "leave")]
-        left = [row for row in moves[-1:] if row["kind"] == "leave"]
-        deleted = [row for row in rows if row["kind"] == "delete" and row["outcome"] == TOOK_PLACE]
-        return min((int(row["at_ms"]) for row in (*left, *deleted)), default=self._end_ms)
+        left_ms = [int(row["at_ms"]) for row in moves[-1:] if row["kind"] == "leave"]
+        ends_ms = (*left_ms, deleted_ms(self.tables.recording, self.tables.stream))
+        return min((at_ms for at_ms in ends_ms if at_ms is not None), default=self._end_ms)
 
     def at_position(self, group: str) -> tuple[list[int], list[int | None]]:
         """The lower bounds at the position of a group (event time, ms; None: unknown), each from its moment on."""
