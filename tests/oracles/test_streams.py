@@ -22,6 +22,7 @@ from tests.oracles.other_runs import (
     replayed_run,
     sealed_run,
     struck_twice_run,
+    taken_over_run,
     unowned_run,
 )
 from tests.oracles.runs import DECK, GROUP, ORDERS, drawn_run, moments_of
@@ -39,6 +40,7 @@ FEW, MANY = 24, 1_000
 DRAWN = (*range(repetitions(FEW, long=MANY)), 33, 36, 40, 51, 53, 56, 89, 122, 129, 275, 1278)
 
 OF_OWN_SHAPE = (
+    taken_over_run,
     struck_twice_run,
     expected_run,
     dying_cycles_run,

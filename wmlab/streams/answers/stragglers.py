@@ -15,8 +15,7 @@ from wmlab.core.holders import Holders, Stretch, holders_of, meanings_of
 from wmlab.core.recording import Recording, planned_span
 from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.cause import CauseSpan
-from wmlab.streams.answers.cause_facts import held_by
+from wmlab.streams.answers.cause import CauseSpan, held_by
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.stops import of_stops
 from wmlab.streams.answers.together import streams_apart
