@@ -164,7 +164,11 @@ LABELS: Final = vocabulary(
     ("polled at", Kind.MOMENT, "last poll of a reader; of a group one for each reader"),
     ("seen by", Kind.NAME, "the readers of the group that have polled by then, by name"),
     ("newest watermark", Kind.MOMENT, "lower bound of the newest watermark of the log, beside another curve"),
-    ("upper bound", Kind.MOMENT, "largest counted time of the newest watermark; of a group of the one ahead of it"),
+    (
+        "upper bound",
+        Kind.MOMENT,
+        "largest counted time of the newest watermark; of a group of the first ahead of it, else of the last not passed",
+    ),
     ("group", Kind.NAME, "the reader group"),
     ("reader", Kind.NAME, "the reader"),
     ("reader state", Kind.WORD, "what has befallen the reader, or each of the group that has polled, and lasts"),
@@ -351,7 +355,7 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
     "log": ("The upper bound in the log is {upper bound}.", "There is no upper bound in the log."),
     "group": (
         "The upper bound at the position of {group} is {upper bound}.",
-        "No watermark is ahead of the position of {group}.",
+        "There is no upper bound at the position of {group}.",
     ),
     "reader": (
         "Reader {reader} saw the upper bound {upper bound} at {polled at}.",
