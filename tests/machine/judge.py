@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,6 +30,8 @@ KnownOverTime = Iterator[tuple[int, tuple[int | None, int | None]]]
 """When (ms) which lower and upper bound were known."""
 Place = tuple[int, float]
 """A segment and how far in it: bytes, beyond all of them, or before its start."""
+
+_NEVER_MS: Final = 2**63
 
 # The log and the windows: I1, I2, I7, I8 and I9.
 
@@ -47,13 +49,16 @@ def lower_increases(rows: Rows) -> Answer:
 
 def upper_never_decreases(rows: Rows) -> Answer:
     """I2: of a stream that was never led by two at a time."""
-    led = defaultdict(list)
-    for row in rows["cycles"]:
-        led[row["controller"]].append(row["at_ms"])
-    for row in rows["watermarks"]:
-        led[row["controller"]].append(row["emitted_ms"])
-    terms = [(min(moments), max(moments)) for moments in led.values()]
-    if any(one[0] <= other[1] and other[0] <= one[1] for one, other in combinations(terms, 2)):
+    cycles = [(row["controller"], row["at_ms"], row["at_ms"]) for row in rows["cycles"]]
+    cycles += [
+        (row["controller"], row["cycle_ms"] or row["emitted_ms"], row["emitted_ms"]) for row in rows["watermarks"]
+    ]
+    terms = [(row["controller"], row["from_ms"], row["to_ms"] or _NEVER_MS) for row in rows["ownership"]]
+    if not terms:  # who owned the bucket is not known: a term is from the first cycle to the last one
+        for name in {name for name, _, _ in cycles}:
+            own = [at_ms for other, *span in cycles for at_ms in span if other == name]
+            terms.append((name, min(own), max(own)))
+    if any(led != owns and begin < to and end > since for led, begin, end in cycles for owns, since, to in terms):
         return 0, []
     pairs = list(pairwise(log_of(rows)))
     return len(pairs), [later["emitted_ms"] for earlier, later in pairs if later["upper"] < earlier["upper"]]

@@ -114,7 +114,7 @@ def delay_facts(run: Run, stream: str, mark: Row | None, at_ms: int) -> Iterator
 
 
 def kept_from_cycles(run: Run, stream: str) -> list[Kept]:
-    """From when until when who kept cycles from running or storing, over the whole run.
+    """From when until when who kept cycles from running or storing, over the whole run: nobody who is back.
 
     A bucket that has no owner for a while does so, too, if no cycle ran by when its last owner had planned the next.
     """
@@ -123,7 +123,7 @@ def kept_from_cycles(run: Run, stream: str) -> list[Kept]:
         for table in ("cycles", "watermarks", "writer_marks", "incidents"):
             changes |= {row[CLOCKS[table]] for row in run.all_rows(table, stream)}
         changes |= {at for row in ownership(run, stream) for at in (row["from_ms"], row["to_ms"]) if at is not None}
-        changes |= {each.ended_ms for each in of_controllers(run, stream) if each.ended_ms is not None}
+        changes |= {each.ended_ms for each in run.states_of(stream) if each.ended_ms is not None}
         due = [planned_cycle(run, stream, at) for at in changes]
         changes |= {at + 1 for at in due if at is not None}
         moments = sorted({each for at in changes for each in (at - 1, at)})
@@ -133,8 +133,11 @@ def kept_from_cycles(run: Run, stream: str) -> list[Kept]:
 
 
 def _kept(run: Run, stream: str, from_ms: int, to_ms: int) -> Kept | None:
-    if cause_of_log(run, stream, from_ms) in KEEPING:
-        return Kept(from_ms, to_ms, log_holders(run, stream, from_ms))
+    cause = cause_of_log(run, stream, from_ms)
+    if cause in KEEPING:
+        facts = dict(holder_facts(run, stream, from_ms, cause))
+        is_back = facts.get("holder back at") is not None
+        return None if is_back else Kept(from_ms, to_ms, log_holders(run, stream, from_ms))
     due_ms = planned_cycle(run, stream, from_ms)
     if due_ms is None or owner(run, stream, from_ms)[0] is not None:
         return None
@@ -142,6 +145,17 @@ def _kept(run: Run, stream: str, from_ms: int, to_ms: int) -> Kept | None:
         return None
     holder = next((value for label, value in overdue_facts(run, stream, from_ms) if label == "holder"), None)
     return None if holder is None else Kept(from_ms, to_ms, (holder,), due_ms)
+
+
+def kept_until_now(run: Run, stream: str, at_ms: int) -> tuple[str, ...]:
+    """Who last kept cycles from running, if no cycle has begun since: what would run next comes late through them."""
+    begun_ms = max(begun(run, stream, at_ms), default=0)
+    over = [
+        kept
+        for kept in kept_from_cycles(run, stream)
+        if begun_ms < kept.to_ms <= at_ms and kept.names and (kept.moved_ms is None or kept.moved_ms < at_ms)
+    ]
+    return over[-1].names if over else ()
 
 
 def silent_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -300,7 +314,7 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     is_kept = cause != "deleted" and party is not None and (now is None or state is not None)
     if cause == "cycle failed":
         assert cycle is not None
-        yield "reason", cycle["reason"]
+        yield "reason", cycle["reason"].removeprefix("cycle failed: ")
     if cause == "controller" or is_kept:
         yield "bucket owner", now or "nobody"
     if cause == "controller" or is_kept:

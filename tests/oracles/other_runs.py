@@ -153,6 +153,20 @@ def former_owner_run(seed: int) -> Scenario:
     )
 
 
+def taken_over_run(seed: int) -> Scenario:
+    """The owner of the bucket is paused, and the next one runs its first cycle a period after it came."""
+    return Scenario(
+        f"taken over {seed}",
+        stream=wm.Stream(ORDERS, segments=1),
+        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        readers=wm.ReaderGroup(GROUP, readers=1),
+        controllers=wm.Controllers(2, period_ms=2_500, session_timeout_ms=5_000),
+        script=(script.PauseController(at_ms=20_000, controller="leader", for_ms=8_000),),
+        duration_ms=LENGTH_MS,
+        seed=abs(seed),
+    )
+
+
 def struck_twice_run(seed: int) -> Scenario:
     """Parties crash while something else lasts, or it begins again; a partition separates a writer that no cycle needs.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.oracles.cycle_plans import planned_cycle
 from tests.oracles.group_facts import Group, Reader
-from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, log_holders, state_of_writer
+from tests.oracles.log_facts import WITHOUT_PARTY, Fact, cause_of_log, kept_until_now, log_holders, state_of_writer
 from tests.oracles.states import Befallen
 from tests.oracles.tables import CLOCKS, SUCCESS, Run
 
@@ -88,7 +88,10 @@ class RunCurve:
         return max(_stops(self.steps(), self.ends_ms), key=lambda stop: stop.length_ms, default=None)
 
     def held(self, at_ms: int) -> Held:
-        """Who held it at a moment; a curve that has reached the log is held by what held the log."""
+        """Who held it at a moment; a curve that has reached the log is held by what held the log.
+
+        Up to the first cycle after those came back who kept cycles from running, they hold it, where no writer does.
+        """
         cause = "newest"
         parties: tuple[str, ...] = ()
         if self.group is not None:
@@ -101,6 +104,8 @@ class RunCurve:
             parties = tuple(self.group.holders(at_ms))
         if cause == "newest":
             cause, parties = cause_of_log(self.run, self.stream, at_ms), log_holders(self.run, self.stream, at_ms)
+            if cause == "period" and (late := kept_until_now(self.run, self.stream, at_ms)):
+                return Held("controller", late)
         return Held(cause, parties)
 
     def changes(self, stop: Stop) -> list[int]:
@@ -142,23 +147,24 @@ def _chosen(curves: list[RunCurve]) -> tuple[RunCurve, Stop] | None:
 
 
 def held_longest(curve: RunCurve, stop: Stop) -> tuple[Held, int, list[Befallen | None]]:
-    """Who held the curve for longest in a stop, for how long (ms), and the last state that any of them was in."""
+    """Who held the curve for longest in a stop, for how long by all causes (ms), and the last state of any of them.
+
+    The cause is the one in that state, without any the last one.
+    """
     changes = curve.changes(stop)
-    lengths: dict[Held, int] = {}
-    moments: dict[Held, list[tuple[int, int]]] = {}
+    lengths: dict[tuple[str, ...], int] = {}
+    moments: dict[tuple[str, ...], list[tuple[int, Held]]] = {}
     for begin, end in zip(changes, [*changes[1:], stop.to_ms], strict=True):
         held = curve.held(begin)
-        lengths[held] = lengths.get(held, 0) + end - begin
-        moments.setdefault(held, []).append((begin, end))
-    most = max(lengths, key=lambda held: lengths[held])
-    states: list[Befallen | None] = []
-    if most.cause not in _WITH_HOLDER:
-        return most, lengths[most], []
-    for begin, _ in moments[most][::-1]:
-        states = [state_of_writer(curve.run, curve.stream, name, begin) for name in most.parties]
+        lengths[held_by(held)] = lengths.get(held_by(held), 0) + end - begin
+        moments.setdefault(held_by(held), []).append((begin, held))
+    most = max(lengths, key=lambda parties: lengths[parties])
+    for begin, held in moments[most][::-1]:
+        names = held.parties if held.cause in _WITH_HOLDER else ()
+        states = [state_of_writer(curve.run, curve.stream, name, begin) for name in names]
         if any(states):
-            break
-    return most, lengths[most], states if any(states) else []
+            return held, lengths[most], states
+    return moments[most][-1][1], lengths[most], []
 
 
 def held_by(held: Held) -> tuple[str, ...]:

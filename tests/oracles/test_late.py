@@ -93,7 +93,7 @@ def test_one_run_has_one_verdict() -> None:
     late_events = "Late events: 6, below the lower bound in the log by at most 676 ms."
     assert run.check().sentence == f"12 invariants of 12 hold. {late_events}"
     assert run.check()["I6"].title == "no event below what a reader was shown"
-    assert run.measures().sentence.startswith(f"{late_events} The lower bound of ahead lags ")
+    assert run.measures().sentence.startswith(f"{late_events} The lower bound of orders lags ")
     assert not run.check("I1").late, "it is asked for with I6"
 
 

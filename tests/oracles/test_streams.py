@@ -8,9 +8,12 @@ from functools import cache, lru_cache
 from string import Formatter
 from typing import Any, NamedTuple
 
+import pytest
+
 from tests.oracles.counterfactuals import the_only_one
 from tests.oracles.cycle_plans import owner, ownership
 from tests.oracles.cycles_that_ran import moments_between, objection
+from tests.oracles.lags import measures
 from tests.oracles.log_facts import cause_of_log
 from tests.oracles.other_runs import (
     apart_run,
@@ -21,6 +24,7 @@ from tests.oracles.other_runs import (
     replayed_run,
     sealed_run,
     struck_twice_run,
+    taken_over_run,
     unowned_run,
 )
 from tests.oracles.runs import DECK, GROUP, ORDERS, drawn_run, moments_of
@@ -38,6 +42,7 @@ FEW, MANY = 24, 1_000
 DRAWN = (*range(repetitions(FEW, long=MANY)), 33, 36, 40, 51, 53, 56, 89, 122, 129, 275, 1278)
 
 OF_OWN_SHAPE = (
+    taken_over_run,
     struck_twice_run,
     expected_run,
     dying_cycles_run,
@@ -173,6 +178,21 @@ def test_while_nobody_owns_the_bucket_the_next_cycle_is_not_said_to_come_without
                     found += 1
     count(found, "moments at which nobody owns the bucket and no writer is behind")
     assert found > 0
+
+
+def test_the_measures_of_a_stream_end_with_it(count: Count) -> None:
+    compared_measures = 0
+    for seed in RUNS:
+        run = oracle_of(seed).run
+        for stream in run.titles:
+            said, computed = run.recording.measures(stream), measures(run, stream)
+            told = {name: said.measures[name] for name in computed}
+            assert told == pytest.approx(computed, abs=0.051), f"run {seed}, {stream}"
+            mean_ms = computed["mean lag of the lower bound (ms)"]
+            assert said.lag_ms == pytest.approx(mean_ms, abs=0.051)
+            assert mean_ms is None or f"The lower bound of {stream} lags " in said.sentence
+            compared_measures += len(told)
+    count(compared_measures, "measures of streams compared")
 
 
 def sentences(oracle: Oracle, curve: Curve, at_ms: int, facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -221,7 +221,7 @@ def test_the_largest_lag_of_a_long_run_is_drawn() -> None:
 
 def test_the_measures_are_a_table(runs: tuple[Recording, Recording]) -> None:
     patient = measures(runs[0])
-    assert patient.sentence == "The lower bound of a split and a dead writer lags 6.6 s on average."
+    assert patient.sentence == "The lower bound of orders lags 6.6 s on average."
     assert patient.measures["watermarks"] == 37
     assert "worst lag of the lower bound (ms)" in repr(patient)
     assert "<td style='text-align:left'>watermarks</td><td style='white-space:nowrap'>37</td>" in patient._repr_html_()

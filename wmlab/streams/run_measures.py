@@ -15,7 +15,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.run_measures import RunMeasures
 from wmlab.core.scenario_words import words_of
 from wmlab.core.times import Int64Array
-from wmlab.streams.answers.history import late_events, of_stream, rows_of_stream, the_stream, without_ends
+from wmlab.streams.answers.history import deleted_ms, late_events, of_stream, rows_of_stream, the_stream, without_ends
 from wmlab.streams.answers.lag import lag_spread, seen_windows
 from wmlab.streams.answers.measures import Measures, bounds_of, lags
 from wmlab.streams.scenario.options import WORDS
@@ -36,9 +36,9 @@ MEASURES: Final = {
     "uncertainty_ms": "mean upper − lower (ms)",
 }
 """The measures of a run besides what is late, and how they are written. Lag is clock minus lower bound of the newest
-watermark. It is averaged over the time from the first watermark to the end of the run in which a bound is known; upper
-minus lower is averaged over the same time. What readers saw is behind that by what they had still to read. Add the time
-that reading takes, and that between two of their looks; it is the lag that `wm.chart.lag` draws.
+watermark. It is averaged over the time in which a bound is known, up to the end of the run or the deletion of the
+stream; upper minus lower is averaged over the same time. What readers saw is behind that by what they had still to
+read. Add the time that reading takes, and that between two of their looks; it is the lag that `wm.chart.lag` draws.
 """
 
 
@@ -52,7 +52,7 @@ class EventsInLog:
     def __init__(self, recording: Recording, stream: str) -> None:
         self.stream = stream
         self.marks = without_ends(rows_of_stream(recording, "watermarks", stream))
-        self.bounds = bounds_of(self.marks, end_ms(recording) or 0)
+        self.bounds = bounds_of(self.marks, deleted_ms(recording, stream) or end_ms(recording) or 0)
         known = [(at, lower, to) for (at, lower, _), (to, _, _) in pairwise(self.bounds) if lower is not None]
         self._from_ms, self._lowers, self._to_ms = np.array(known, np.int64).reshape(-1, 3).T
         self._last_below_ms = self._from_ms
@@ -119,7 +119,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     figures = measured(recording, in_log)
     scenario = recording.scenario_as(StreamScenario)
     return RunMeasures(
-        name=recording.name,
+        name=in_log.stream,
         bound="lower bound",
         steps=tuple((at_ms, lower) for at_ms, lower, _ in in_log.bounds),
         lag_ms=figures["lag_ms"],

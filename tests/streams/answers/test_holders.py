@@ -122,7 +122,7 @@ def test_the_dead_writer_and_the_slow_one_share_a_run(run: Recording) -> None:
         "to": 44_005,
         "cause": "lagging",
         "held by": "w2",
-        "held for": 10_000,
+        "held for": 11_000,
         "holder state": "down",
         "holder since": 30_000,
     }

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wmlab.streams.answers.run_state import MARKS_SEGMENT, Fault, RunState
-from wmlab.streams.answers.vocabulary import CauseKind, State
+from wmlab.streams.answers.vocabulary import OF_ITSELF, WITHOUT_PARTY, CauseKind, State
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import SEGMENT_STORE, SERVICES
 from wmlab.streams.tables import Subject
@@ -155,7 +155,7 @@ def cause_of_log(state: RunState) -> Cause:
         starts_ms=state.created_ms if kind is CauseKind.NOT_THERE else None,
         next_cycle_ms=next_cycle_ms(state),
         blocked_by=next_cycle_blocked_by(state),
-        reason="" if cycle is None else cycle["reason"],
+        reason="" if cycle is None else cycle["reason"].removeprefix(f"{HeldBy.FAILED.value}: "),
         newest=state.lower,
         sealed_ms=state.sealed_ms,
         deleted_ms=state.deleted_ms,
@@ -435,17 +435,23 @@ class CauseSpan:
 
 
 def longest_cause(spans: Sequence[CauseSpan]) -> tuple[Cause, int] | None:
-    """The cause that held for longest in all, with its last fault, and for how long (ms); None without spans."""
-    held_ms: dict[tuple[object, ...], int] = {}
+    """The last cause of those that held for longest, with a fault if any has one, and for how long they held (ms).
+
+    None without spans.
+    """
+    held_ms: dict[tuple[str, ...], int] = {}
     for span in spans:
-        held_ms[_holder(span.cause)] = held_ms.get(_holder(span.cause), 0) + span.length_ms
+        held_ms[held_by(span.cause)] = held_ms.get(held_by(span.cause), 0) + span.length_ms
     if not held_ms:
         return None
-    longest = max(held_ms, key=lambda holder: held_ms[holder])
-    of_longest = [span for span in spans if _holder(span.cause) == longest]
+    longest = max(held_ms, key=lambda parties: held_ms[parties])
+    of_longest = [span for span in spans if held_by(span.cause) == longest]
     with_fault = [span for span in of_longest if any(party.fault is not None for party in span.cause.of_log.holders)]
     return (with_fault or of_longest)[-1].cause, held_ms[longest]
 
 
-def _holder(cause: Cause) -> tuple[object, ...]:
-    return cause.of_log.kind, cause.of_log.who
+def held_by(cause: Cause) -> tuple[str, ...]:
+    """Who holds a curve, or what, where no party does; of segments their readers, or the last ones."""
+    cause = cause.of_log
+    itself = (cause.reader,) if cause.reader is not None and cause.kind in OF_ITSELF else ()
+    return cause.who or itself or (WITHOUT_PARTY[cause.kind],)

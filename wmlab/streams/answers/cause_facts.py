@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wmlab.core.facts import Facts, Value
-from wmlab.streams.answers.cause import Cause, Party
+from wmlab.streams.answers.cause import Cause, Party, held_by
 from wmlab.streams.answers.vocabulary import (
     LABELS,
     OF_GROUP,
     OF_GROUP_NEXT,
-    OF_ITSELF,
     OF_LOG,
     OF_LOG_NEXT,
     OF_READER,
     OF_READER_NEXT,
     OF_UPPER,
     WAS_DELETED,
-    WITHOUT_PARTY,
     CauseKind,
 )
 
@@ -86,13 +84,6 @@ def of_log(cause: Cause) -> Values:
         "deleted at": cause.deleted_ms,
         "silent writer": cause.silent,
     }
-
-
-def held_by(cause: Cause) -> tuple[str, ...]:
-    """Who holds a curve, or what, where no party does; of segments their readers, or the last ones."""
-    cause = cause.of_log
-    itself = (cause.reader,) if cause.reader is not None and cause.kind in OF_ITSELF else ()
-    return cause.who or itself or (WITHOUT_PARTY[cause.kind],)
 
 
 def _facts(cause: Cause, values: Values) -> Facts:

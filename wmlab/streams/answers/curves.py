@@ -30,7 +30,7 @@ from wmlab.streams.answers.cause import (
     due_ms_of,
     overdue_for,
 )
-from wmlab.streams.answers.history import GroupHistory, StreamTables, group_states
+from wmlab.streams.answers.history import GroupHistory, StreamTables, deleted_ms, group_states
 from wmlab.streams.answers.run_state import Fault, RunState, RunWalk
 from wmlab.streams.answers.vocabulary import CauseKind, State
 from wmlab.streams.answers.written import Written
@@ -39,7 +39,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import Followed, compare_with_cut
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
+from wmlab.streams.tables import marks_read_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,14 @@ LOG = Curve()
 
 
 class Hindrance(NamedTuple):
-    """Parties that kept cycles from running or storing, of which one was due at `planned_ms` or before (clock, ms)."""
+    """Parties that kept cycles from running or storing, of which one was due at `planned_ms` or before (clock, ms).
+
+    One that is back keeps none.
+    """
 
     from_ms: int
     to_ms: int
-    names: tuple[str, ...]
+    parties: tuple[Party, ...]
     planned_ms: int
 
 
@@ -129,9 +132,9 @@ class Curves:
         """
         rows = self.tables.rows("incidents")
         moves = [row for row in rows if row["target"] == reader and row["kind"] in ("join", "leave")]
-        left = [row for row in moves[-1:] if row["kind"] == "leave"]
-        deleted = [row for row in rows if row["kind"] == "delete" and row["outcome"] == TOOK_PLACE]
-        return min((int(row["at_ms"]) for row in (*left, *deleted)), default=self._end_ms)
+        left_ms = [int(row["at_ms"]) for row in moves[-1:] if row["kind"] == "leave"]
+        ends_ms = (*left_ms, deleted_ms(self.tables.recording, self.tables.stream))
+        return min((at_ms for at_ms in ends_ms if at_ms is not None), default=self._end_ms)
 
     def at_position(self, group: str) -> tuple[list[int], list[int | None]]:
         """The lower bounds at the position of a group (event time, ms; None: unknown), each from its moment on."""
@@ -164,7 +167,10 @@ class Curves:
         return None if row is None or not row["writers"] else int(row["upper"])
 
     def spans(self, curve: Curve, *, start_ms: int, end_ms: int) -> Iterator[CauseSpan]:
-        """What held the curve from `start_ms` to `end_ms` (clock), cause by cause."""
+        """What held the curve from `start_ms` to `end_ms` (clock), cause by cause.
+
+        Up to the first cycle after parties came back that kept cycles from running, they do, where no writer does.
+        """
         times = set(self._walk.times) | self._overdue_from
         if curve.group is not None or curve.reader is not None:
             times |= set(self._group(curve.group or self.group_of(str(curve.reader))).times)
@@ -172,7 +178,7 @@ class Curves:
         before: CauseSpan | None = None
         moments = [start_ms, *sorted(time for time in times if start_ms < time < end_ms), end_ms]
         for from_ms, to_ms in pairwise(moments):
-            cause = self.cause(curve, from_ms)
+            cause = self._up_to_a_cycle(self.cause(curve, from_ms))
             if before is not None and _same(before.cause, cause):
                 before = replace(before, to_ms=to_ms)
                 continue
@@ -182,6 +188,22 @@ class Curves:
         if before is not None and before.from_ms < before.to_ms:
             yield before
 
+    def _up_to_a_cycle(self, cause: Cause) -> Cause:
+        """The cause, or those that kept cycles from running, if none has begun since they are back."""
+        log, until_ms = cause.of_log, max(cause.of_log.delayed.values(), default=0)
+        if log.kind is not CauseKind.PERIOD or any(until_ms <= begun_ms <= log.at_ms for begun_ms in self._begun_ms):
+            return cause
+        over = [kept.parties for kept in self._hindrances if kept.to_ms == until_ms]
+        parties = tuple(replace(party, fault=None) for party in over[-1]) if over else ()
+        late = replace(log, kind=CauseKind.CONTROLLER, parties=parties) if parties else log
+        return late if cause is log else replace(cause, parties=late.parties, log=late)
+
+    @cached_property
+    def _begun_ms(self) -> list[int]:
+        """When each cycle began (clock, ms)."""
+        begun = [row["at_ms"] for row in self.tables.rows("cycles")]
+        return begun + [marks_read_ms(row) for row in self.tables.rows("watermarks")]
+
     @cached_property
     def _hindrances(self) -> list[Hindrance]:
         """What kept cycles from running or storing: the causes that are no writers.
@@ -190,16 +212,17 @@ class Curves:
         """
         changes = self._overdue_from.union(self._walk.turns)
         times = sorted({at_ms for change in changes for at_ms in (change - 1, change)})
-        begun = [row["at_ms"] for row in self.tables.rows("cycles")]
-        begun += [marks_read_ms(row) for row in self.tables.rows("watermarks")]
         found: list[Hindrance] = []
         for begin, end in pairwise(times):
             state = self._walk.at(begin)
             cause, due_ms = cause_of_log(state), due_ms_of(state)
             if cause.kind in NOT_OF_WRITERS:
-                found.append(Hindrance(begin, end, cause.who, begin))
-            elif state.unowned is not None and due_ms is not None and not any(begin < at <= due_ms for at in begun):
-                found.append(Hindrance(begin, end, tuple(party.name for party in overdue_for(state)), due_ms))
+                parties = tuple(party for party in cause.parties if party.back_ms is None)
+                found.append(Hindrance(begin, end, parties, begin))
+            elif state.unowned is None or due_ms is None:
+                continue
+            elif not any(begin < at <= due_ms for at in self._begun_ms):
+                found.append(Hindrance(begin, end, overdue_for(state), due_ms))
         return found
 
     @cached_property
@@ -229,11 +252,11 @@ def delayed(hindrances: Iterable[Hindrance], state: RunState, log: Cause, index:
     until_ms = marks[index]["emitted_ms"] if is_made else state.at_ms
     still = () if is_made or log.kind not in NOT_OF_WRITERS else log.who
     ends = {
-        name: to_ms  # a watermark ends whatever kept it
-        for from_ms, to_ms, names, planned_ms in hindrances
+        party.name: to_ms  # a watermark ends whatever kept it
+        for from_ms, to_ms, parties, planned_ms in hindrances
         if max(from_ms, planned_ms) < until_ms and to_ms > since_ms
-        for name in names
-        if name not in still
+        for party in parties
+        if party.name not in still
     }
     return dict(sorted(ends.items()))
 

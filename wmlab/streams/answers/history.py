@@ -26,6 +26,7 @@ from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import Followed, follow_group, position_moves
 from wmlab.streams.scenario.rules import configuration
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.tables import TOOK_PLACE
 
 _NO_BOUND: Final = -(2**63)
 
@@ -71,6 +72,12 @@ def furthest(recording: Recording, stream: str, *by: str) -> pa.Table:
 
 def _furthest(events: pa.Table, by: Sequence[str]) -> pa.Table:
     return events.group_by(by).aggregate([("offset", "max")]).rename_columns([*by, "offset"])
+
+
+def deleted_ms(recording: Recording, stream: str) -> int | None:
+    """When a stream was deleted (clock, ms); None: it was not."""
+    rows = rows_of_stream(recording, "incidents", stream)
+    return next((row["at_ms"] for row in rows if row["kind"] == "delete" and row["outcome"] == TOOK_PLACE), None)
 
 
 def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from wmlab.core.charts.scene import Value as Bound, longest_known
 from wmlab.core.facts import Value
-from wmlab.streams.answers.cause import Cause, longest_cause
-from wmlab.streams.answers.cause_facts import held_by, states
+from wmlab.streams.answers.cause import Cause, held_by, longest_cause
+from wmlab.streams.answers.cause_facts import states
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.history import without_ends
 from wmlab.streams.answers.vocabulary import NAME_OF_CURVE
@@ -17,7 +17,7 @@ from wmlab.streams.answers.vocabulary import NAME_OF_CURVE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """From `from_ms` to `to_ms` (clock) a curve kept its `value`; for `held_ms` of that `cause` held it."""
+    """From `from_ms` to `to_ms` (clock) a curve kept its `value`; those of its last `cause` held it for `held_ms`."""
 
     from_ms: int
     to_ms: int

@@ -15,8 +15,7 @@ from wmlab.core.holders import Holders, Stretch, holders_of, meanings_of
 from wmlab.core.recording import Recording, planned_span
 from wmlab.core.schemas import NEVER_HAPPENED
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.cause import CauseSpan
-from wmlab.streams.answers.cause_facts import held_by
+from wmlab.streams.answers.cause import CauseSpan, held_by
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.stops import of_stops
 from wmlab.streams.answers.together import streams_apart
@@ -82,8 +81,7 @@ def run_of(recording: Recording, stream: str) -> tuple[int, int]:
         for chunk in recording.chunks(name, "stream", when):
             column = recorded.of_stream(chunk, stream)[when]
             times += pc.min_max(column).as_py().values() if len(column) else []
-    incidents = recorded.of_stream(recording.table("incidents"), stream)
-    end_ms = pc.max(incidents.filter(pc.equal(incidents["kind"], "delete"))["at_ms"]).as_py()
+    end_ms = recorded.deleted_ms(recording, stream)
     if end_ms is None and (planned := planned_span(recording)) is not None:
         end_ms = planned[1]
     return min(times, default=0), max(times, default=0) if end_ms is None else end_ms

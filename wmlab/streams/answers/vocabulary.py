@@ -85,7 +85,7 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.NO_MARK: "no writer was on record, and no time had been accepted yet",
     CauseKind.NO_WRITER_LEFT: "no writer was on record any more",
     CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
-    CauseKind.CONTROLLER: "a cycle was due and did not run",
+    CauseKind.CONTROLLER: "a cycle was due and did not run, up to the next cycle",
     CauseKind.LAGGING: "the last cycle waited for this writer, which had noted nothing above the watermark",
     CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the watermark since",
     CauseKind.PERIOD: "no writer was behind the watermark, and the next cycle was not due yet",
@@ -164,7 +164,11 @@ LABELS: Final = vocabulary(
     ("polled at", Kind.MOMENT, "last poll of a reader; of a group one for each reader"),
     ("seen by", Kind.NAME, "the readers of the group that have polled by then, by name"),
     ("newest watermark", Kind.MOMENT, "lower bound of the newest watermark of the log, beside another curve"),
-    ("upper bound", Kind.MOMENT, "largest counted time of the newest watermark; of a group of the one ahead of it"),
+    (
+        "upper bound",
+        Kind.MOMENT,
+        "largest counted time of the newest watermark; of a group, of the first ahead of it, or of the last not passed",
+    ),
     ("group", Kind.NAME, "the reader group"),
     ("reader", Kind.NAME, "the reader"),
     ("reader state", Kind.WORD, "what has befallen the reader, or each of the group that has polled, and lasts"),
@@ -218,7 +222,7 @@ LABELS: Final = vocabulary(
         Kind.NAME,
         "who kept cycles from making the next watermark of the curve, and no longer does",
     ),
-    ("delayed until", Kind.MOMENT, "until when each of them did"),
+    ("delayed until", Kind.MOMENT, "when each of them was back, or kept no cycle any more"),
     # The stream and the run.
     ("sealed at", Kind.MOMENT, "when the stream was sealed"),
     ("deleted at", Kind.MOMENT, "when the stream was deleted; its watermarks are those until then"),
@@ -250,7 +254,7 @@ LABELS: Final = vocabulary(
     ("to", Kind.MOMENT, "when it ended, or the run"),
     ("at", Kind.MOMENT, "the value that the curve kept"),
     ("held by", Kind.NAME, "who held the curve for longest in that stop, or what, where no party did"),
-    ("held for", Kind.LENGTH, "for how long of that stop the same parties held it by the same cause"),
+    ("held for", Kind.LENGTH, "for how long of that stop they held it, by all causes together"),
     ("never came", Kind.NAME, "acts of the script that waited for a moment that never came"),
     ("streams apart", Kind.NAME, "streams that one group reads together although their times do not overlap"),
 )
@@ -360,7 +364,7 @@ OF_UPPER: Final[Mapping[str, Templates]] = {
     "log": ("The upper bound in the log is {upper bound}.", "There is no upper bound in the log."),
     "group": (
         "The upper bound at the position of {group} is {upper bound}.",
-        "No watermark is ahead of the position of {group}.",
+        "There is no upper bound at the position of {group}.",
     ),
     "reader": (
         "Reader {reader} saw the upper bound {upper bound} at {polled at}.",
@@ -396,9 +400,10 @@ NAME_OF_CURVE: Final[Mapping[str, str]] = {
 The curve of a reader that left for good ends when it left. The longest stop of a run is looked for in the log first,
 then in groups by name, then in readers by name. Another curve takes its place if its longest stop is longer and at
 most half of it lies within the longest stop taken so far. The first of equally long stops of one curve counts. The
-state of who held it, `holder state` and `holder since`, is the one at the last moment of the stop at which the same
-parties held it by the same cause and a `holder` was in a state; where no label `holder` is said, as for segments,
-there is none.
+state of who held it, `holder state` and `holder since`, and `cause` are those of the last moment of the stop at which
+the same parties held it and a `holder` was in a state, else of the last one at which they held it. Where no label
+`holder` is said, as for segments, there is no state. Up to the first cycle after parties came back that kept cycles
+from running, they hold the curve, where no writer does.
 """
 OF_ITSELF: Final = (CauseKind.NEXT_LOOK, CauseKind.OTHER_POSITION, CauseKind.NOT_STARTED)
 """The causes of what a reader saw that are the reader itself: `held by` and `position holder` say it, `holder` not."""

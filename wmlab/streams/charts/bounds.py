@@ -55,8 +55,7 @@ from wmlab.streams.answers.bounds_table import (
     Incident,
     bounds_head,
 )
-from wmlab.streams.answers.cause import longest_cause
-from wmlab.streams.answers.cause_facts import held_by
+from wmlab.streams.answers.cause import held_by, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.explain import explain_curve
 from wmlab.streams.answers.head_labels import asked

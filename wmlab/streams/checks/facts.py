@@ -43,6 +43,11 @@ def accepted_marks(writer_marks: TableRows) -> list[TableRow]:
     return sorted(stored, key=lambda row: int(row["received_ms"]))
 
 
+def owners_of(rows: TableRows, ownership: TableRows) -> list[TableRow]:
+    """The rows of `ownership` for the bucket of the stream of some rows; none of no rows."""
+    return [owner for row in rows[:1] for owner in ownership if row["stream"].partition("#")[0] in owner["streams"]]
+
+
 class NotedTimes:
     """The accepted marks of one writer, in the order in which they were received, and when cycles removed it."""
 

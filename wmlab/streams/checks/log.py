@@ -16,10 +16,11 @@ from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, name_text, time_text
-from wmlab.streams.checks.facts import SEGMENT_END, NotedTimes, titled
+from wmlab.streams.checks.facts import SEGMENT_END, NotedTimes, owners_of, titled
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import Segment, gaps, segment_name
+from wmlab.streams.tables import marks_read_ms
 
 EMPTY: Final = "the log has no watermarks"
 _TOO_SHORT: Final = "the log has fewer than two watermarks"
@@ -33,12 +34,12 @@ def lower_increases(counting_log: TableRows) -> Iterator[Finding]:
 
 
 @titled("the upper bound never falls", _TOO_SHORT)
-def upper_never_decreases(ordered_log: TableRows, cycles: TableRows) -> Iterator[Finding]:
+def upper_never_decreases(ordered_log: TableRows, cycles: TableRows, ownership: TableRows) -> Iterator[Finding]:
     """I2: one finding per pair of neighbouring entries.
 
-    Where the cycles of two controllers overlap in time nothing is decided: one finding that says so.
+    Where a controller ran cycles while another one led nothing is decided: one finding that says so.
     """
-    if rivals := _rivals(ordered_log, cycles):
+    if rivals := _rivals(ordered_log, cycles, ownership):
         first, second = map(name_text, rivals)
         stream = name_text((*ordered_log, *cycles)[0]["stream"])
         yield Finding.undecided(f"not promised: {first} and {second} both led {stream} for a while")
@@ -98,19 +99,26 @@ def _both(before: TableRow, row: TableRow, *columns: str) -> list[Evidence]:
     return [Evidence.of("watermarks", entry, "stream", "seq", *columns, "emitted_ms") for entry in (before, row)]
 
 
-def _rivals(watermarks: TableRows, cycles: TableRows) -> tuple[str, str] | None:
-    """Two controllers that led at the same time, the first two by name; None: there were none."""
-    led: dict[str, list[int]] = {}
-    for rows, column in ((cycles, "at_ms"), (watermarks, "emitted_ms")):
-        for row in rows:
-            led.setdefault(row["controller"], []).append(row[column])
-    terms = sorted((min(moments), max(moments), controller) for controller, moments in led.items())
-    rivals = []
-    longest: tuple[int, str] | None = None
-    for begin, end, controller in terms:
-        if longest is not None and longest[0] >= begin:
-            rivals.append((longest[1], controller))
-        longest = max(filter(None, (longest, (end, controller))))
+def _rivals(watermarks: TableRows, cycles: TableRows, ownership: TableRows) -> tuple[str, str] | None:
+    """Two controllers that led at the same time, the first two by name; None: there were none.
+
+    One ran a cycle while the bucket was another one's. Where owners are not recorded, each counts as the owner from its
+    first cycle to its last one.
+    """
+    led = [(row["controller"], row["at_ms"], row["at_ms"]) for row in cycles]
+    led += [(row["controller"], marks_read_ms(row), row["emitted_ms"]) for row in watermarks]
+    terms = [(row["controller"], row["from_ms"], row["to_ms"]) for row in owners_of((*watermarks, *cycles), ownership)]
+    if not terms:
+        of_each: dict[str, list[int]] = {}
+        for name, *span in led:
+            of_each.setdefault(name, []).extend(span)
+        terms = [(name, min(moments), max(moments)) for name, moments in of_each.items()]
+    rivals = [
+        (min(owner, name), max(owner, name))
+        for name, begin, end in led
+        for owner, from_ms, to_ms in terms
+        if owner != name and from_ms < end and (to_ms is None or begin < to_ms)
+    ]
     return min(rivals, default=None)
 
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, name_text, span_text, time_text
 from wmlab.streams.checks.events import CoveredEvents
-from wmlab.streams.checks.facts import DROPPED, NotedTimes, WriterView, titled
+from wmlab.streams.checks.facts import DROPPED, NotedTimes, WriterView, owners_of, titled
 from wmlab.streams.checks.lateness import describe, proof_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
@@ -187,9 +187,7 @@ def _stands(cycle: TableRow) -> bool:
 
 def _generations(cycles: TableRows, ownership: TableRows) -> Iterator[list[TableRow]]:
     """The generations of a stream, each of its cycles whose timeout and cause are recorded."""
-    takeovers = [
-        row["from_ms"] for row in ownership if cycles and cycles[0]["stream"].partition("#")[0] in row["streams"]
-    ]
+    takeovers = [row["from_ms"] for row in owners_of(cycles, ownership)]
     # What is taken over in the millisecond of a cycle is taken over before it.
     moments: list[tuple[Any, TableRow | None]] = [((from_ms, False), None) for from_ms in takeovers]
     for cycle in cycles:
