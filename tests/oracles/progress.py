@@ -297,11 +297,17 @@ class PlanOracle:
         if self.sent.get((name, sequence), at_ms + 1) <= at_ms:
             return ("on its way", self.sent[name, sequence])
         silent = self.silent_ms(name)
-        if silent is not None and silent <= at_ms:
+        if silent is not None and silent <= at_ms and not self._was_begun(name, sequence, at_ms):
             return ("silent", silent)
         if not self.has_script:
             return ("missing",)
         return ("ended", self.end_ms) if at_ms >= self.end_ms else ("not sent yet",)
+
+    def _was_begun(self, source: str, sequence: int, at_ms: int) -> bool:
+        """Whether a buffer has its first record by then: one that comes, or is lost when it is sent."""
+        own = [row for row in self.arrivals["scan"] if (row["emitter"], row["sequence"]) == (source, sequence)]
+        is_lost = ("loss", f"{source} {sequence}") in {(row["kind"], row["target"]) for row in self.incidents}
+        return is_lost or any(row["created_ms"] <= at_ms for row in own)
 
     def silent_ms(self, source: str) -> int | None:
         """From when on a source is silent, by the script."""

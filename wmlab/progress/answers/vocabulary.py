@@ -35,7 +35,7 @@ MEANINGS: Final[Mapping[State, str]] = {
     State.DELAYED: "the script delayed the buffer, or a chunk of it",
     State.STALLED: "a worker that stood still had the buffer in hand",
     State.ON_ITS_WAY: "the buffer had been sent, and waited for workers or was with one",
-    State.SILENT: "the source received nothing any more, and had sent the sequences before",
+    State.SILENT: "the source received nothing any more, and never sends the sequence",
     State.MISSING: "the sequence had not come, and no script tells why",
 }
 """What each state means whose name does not say it."""
