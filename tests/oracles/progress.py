@@ -36,6 +36,7 @@ class Plan:
         self.sources = [*_sources(query)]
         for source in self.sources:
             self.ids[source.name] = len(self.ids) + 1
+        self.inputs["scan"] = [*self.ids.values()]
         self.inputs["sink"], self.last = self._through(query)
         self.names = {number: name for name, number in self.ids.items()}
 
@@ -460,8 +461,11 @@ class PlanOracle:
                     out.append((*span, counts.pop(span), row["arrival"]))
         return out, dict(counts)
 
-    def head_of_progress(self, operator: str) -> Values:
-        """Each label of the head of the chart of watermarks, from what the operator noted."""
+    def head_of_progress(self, operator: str, *, alone: bool = False) -> Values:
+        """Each label of the head of the chart of watermarks: its longest stop is that of the answer about the run.
+
+        Of the table `alone` nobody is known who held it, and the last stop ends with the last row.
+        """
         rows = self.arrivals[operator]
         spans = _spans([(row["arrived_ms"], row["reached"]) for row in rows])
         known = [span for span in spans if span[2] is not None]
@@ -469,16 +473,17 @@ class PlanOracle:
             "unknown for": sum(end - begin for begin, end, mark, _ in spans if mark is None) or None,
             "steps back": sum(b[2] < a[2] for a, b in pairwise(known)) or None,
         }
-        begin, end, mark, inside = max(known or spans[:1], key=lambda span: span[1] - span[0])
-        facts |= {"longest stop": end - begin, "from": begin, "to": end, "at": mark} if known else {}
-        lowest = []
-        for _, name in sorted({(row["origin"], row["emitter"]) for row in rows}):
-            local = [
-                next((row["reached_local"] for row in reversed(rows[: n + 1]) if row["emitter"] == name), None)
-                for n in inside
-            ]
-            lowest += [name] if all(value == mark for value in local) else []
-        facts["held by" if known else "unheard of"] = tuple(lowest)
+        if known:
+            begin, end, mark, _ = max(known, key=lambda span: span[1] - span[0])
+            facts |= {"longest stop": end - begin, "from": begin, "to": end, "at": mark}
+        else:
+            heard = {row["emitter"] for row in rows if row["reached_local"] is not None}
+            origins = sorted({(row["origin"], row["emitter"]) for row in rows})
+            facts["unheard of"] = tuple(name for _, name in origins if name not in heard)
+        of_run = self.of_run(operator)
+        if not alone and "longest stop" in of_run:
+            facts |= {label: of_run[label] for label in ("longest stop", "from", "to", "at")}
+            facts["held by"] = of_run["stop held by"]
         return present(facts.items())
 
     def head_of_prefix(self, operator: str, name: str) -> Values:

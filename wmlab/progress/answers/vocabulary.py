@@ -64,8 +64,8 @@ _OF_PLANS: Final = vocabulary(
     ("others", Kind.NAME, "the other origins of the operator that have a local watermark, the lowest first"),
     ("others at", Kind.MOMENT, "their local watermarks"),
     # The head of a chart.
-    ("to", Kind.MOMENT, "when the longest stop ended, or the last arrival"),
-    ("held by", Kind.NAME, "the origins whose local watermark was the global one all through that stop"),
+    ("to", Kind.MOMENT, "when the longest stop ended, or the run; of a table alone, the last arrival"),
+    ("held by", Kind.NAME, "who held it for longest in that stop; a table alone does not tell"),
     ("unknown for", Kind.LENGTH, "for how long the watermark was unknown"),
     ("unheard of", Kind.NAME, "the origins without a local watermark, where the global one was never known"),
     ("steps back", Kind.COUNT, "how often the watermark became smaller"),
