@@ -36,6 +36,7 @@ class Plan:
         self.sources = [*_sources(query)]
         for source in self.sources:
             self.ids[source.name] = len(self.ids) + 1
+        self.inputs["scan"] = [*self.ids.values()]
         self.inputs["sink"], self.last = self._through(query)
         self.names = {number: name for name, number in self.ids.items()}
 
@@ -297,11 +298,17 @@ class PlanOracle:
         if self.sent.get((name, sequence), at_ms + 1) <= at_ms:
             return ("on its way", self.sent[name, sequence])
         silent = self.silent_ms(name)
-        if silent is not None and silent <= at_ms:
+        if silent is not None and silent <= at_ms and not self._was_begun(name, sequence, at_ms):
             return ("silent", silent)
         if not self.has_script:
             return ("missing",)
         return ("ended", self.end_ms) if at_ms >= self.end_ms else ("not sent yet",)
+
+    def _was_begun(self, source: str, sequence: int, at_ms: int) -> bool:
+        """Whether a buffer has its first record by then: one that comes, or is lost when it is sent."""
+        own = [row for row in self.arrivals["scan"] if (row["emitter"], row["sequence"]) == (source, sequence)]
+        is_lost = ("loss", f"{source} {sequence}") in {(row["kind"], row["target"]) for row in self.incidents}
+        return is_lost or any(row["created_ms"] <= at_ms for row in own)
 
     def silent_ms(self, source: str) -> int | None:
         """From when on a source is silent, by the script."""
@@ -454,8 +461,11 @@ class PlanOracle:
                     out.append((*span, counts.pop(span), row["arrival"]))
         return out, dict(counts)
 
-    def head_of_progress(self, operator: str) -> Values:
-        """Each label of the head of the chart of watermarks, from what the operator noted."""
+    def head_of_progress(self, operator: str, *, alone: bool = False) -> Values:
+        """Each label of the head of the chart of watermarks: its longest stop is that of the answer about the run.
+
+        Of the table `alone` nobody is known who held it, and the last stop ends with the last row.
+        """
         rows = self.arrivals[operator]
         spans = _spans([(row["arrived_ms"], row["reached"]) for row in rows])
         known = [span for span in spans if span[2] is not None]
@@ -463,16 +473,17 @@ class PlanOracle:
             "unknown for": sum(end - begin for begin, end, mark, _ in spans if mark is None) or None,
             "steps back": sum(b[2] < a[2] for a, b in pairwise(known)) or None,
         }
-        begin, end, mark, inside = max(known or spans[:1], key=lambda span: span[1] - span[0])
-        facts |= {"longest stop": end - begin, "from": begin, "to": end, "at": mark} if known else {}
-        lowest = []
-        for _, name in sorted({(row["origin"], row["emitter"]) for row in rows}):
-            local = [
-                next((row["reached_local"] for row in reversed(rows[: n + 1]) if row["emitter"] == name), None)
-                for n in inside
-            ]
-            lowest += [name] if all(value == mark for value in local) else []
-        facts["held by" if known else "unheard of"] = tuple(lowest)
+        if known:
+            begin, end, mark, _ = max(known, key=lambda span: span[1] - span[0])
+            facts |= {"longest stop": end - begin, "from": begin, "to": end, "at": mark}
+        else:
+            heard = {row["emitter"] for row in rows if row["reached_local"] is not None}
+            origins = sorted({(row["origin"], row["emitter"]) for row in rows})
+            facts["unheard of"] = tuple(name for _, name in origins if name not in heard)
+        of_run = self.of_run(operator)
+        if not alone and "longest stop" in of_run:
+            facts |= {label: of_run[label] for label in ("longest stop", "from", "to", "at")}
+            facts["held by"] = of_run["stop held by"]
         return present(facts.items())
 
     def head_of_prefix(self, operator: str, name: str) -> Values:

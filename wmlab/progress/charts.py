@@ -23,7 +23,6 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import (
     Between,
-    ConstantSpan,
     Dots,
     Panel,
     Shape,
@@ -39,6 +38,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.facts import Facts, Head, Value as FactValue
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, listed, moment, shown
+from wmlab.progress.answers.explain import explain_plan
 from wmlab.progress.answers.vocabulary import LABELS, OF_PREFIX, OF_PROGRESS, OF_WINDOWS, Templates
 from wmlab.progress.diagram import plan as plan
 from wmlab.progress.scenario import last_of
@@ -54,6 +54,8 @@ _NUMBERS: Final = (
     "arrival", "arrived_ms", "origin", "sequence", "watermark", "prefix", "local_watermark", "global_watermark",
 )  # fmt: skip
 _NAMES: Final = ("stream", "operator", "emitter")
+_OF_STOP: Final = ("longest stop", "at", "from", "to", "stop held by")
+"""What an answer about a whole run tells of the longest stop of a watermark, in its labels."""
 _UNKNOWN: Final = ("local_watermark", "global_watermark")
 """The columns that may be unknown."""
 _NOTED: Final = {"prefix": "reached_prefix", "local_watermark": "reached_local", "global_watermark": "reached"}
@@ -75,11 +77,14 @@ def progress(
     pandas or Spark DataFrame as `wm.progress.spark.progress` gives it, with stream, operator, arrival, arrived_ms,
     origin, emitter, sequence, watermark, prefix, local_watermark and global_watermark. `stream` chooses a query and
     `operator` an operator; of a recording that is by default the build of the last windows or, without windows, the
-    sink. Raises `ChartError` for anything else, a missing column, no rows, or several queries or operators of which
-    none is chosen.
+    sink. The headline of a recording names whom `explain` of the run does; of a table nobody is known who held the
+    watermark. Raises `ChartError` for anything else, a missing column, no rows, or several queries or operators of
+    which none is chosen.
     """
     table = _read_progress(progressed, stream, operator)
-    head = _head_of_progress(table)
+    chosen = {"stream": table["stream"][0], "operator": table["operator"][0]}
+    is_run = isinstance(progressed, Recording)
+    head = _head_of_progress(table, explain_plan(progressed, **chosen).facts if is_run else {})
     names, at_ms, reached = _emitters(table), table["arrived_ms"], table["global_watermark"]
     roles = [*islice(cycle(_ROLES), len(names))]
     # The global one lies on the curve of the origin that holds it, so it is broad and beneath the others.
@@ -224,8 +229,11 @@ def _only(cells: Table, column: str, chosen: str | None) -> dict[str, list[Any]]
     return {name: [values[row] for row in rows] for name, values in cells.items()}
 
 
-def _head_of_progress(table: Table) -> Head:
-    """The longest time in which the global watermark kept one known value, and the origins that held it so."""
+def _head_of_progress(table: Table, of_run: Mapping[str, FactValue]) -> Head:
+    """The longest time in which the global watermark kept one known value; `of_run` tells who held it so, and how long.
+
+    A table alone does not tell what an operator waits for, nor when the run ended.
+    """
     at_ms, reached = table["arrived_ms"], table["global_watermark"]
     spans = constant_spans(at_ms, reached)
     known = [span for span in spans if span.value is not None]
@@ -237,21 +245,10 @@ def _head_of_progress(table: Table) -> Head:
     if known:
         stop = max(known, key=lambda span: span.length_ms)
         facts |= {"longest stop": stop.length_ms, "at": stop.value, "from": stop.from_ms, "to": stop.to_ms}
-        facts["held by"] = _lowest(table, stop)
+        facts |= {name.removeprefix("stop "): value for name, value in of_run.items() if name in _OF_STOP}
     else:
-        facts["unheard of"] = _lowest(table, spans[0])
+        facts["unheard of"] = tuple(name for name in _emitters(table) if {*_local(table, name)[1]} == {None})
     return _head(facts, OF_PROGRESS, at_ms[0])
-
-
-def _lowest(table: Table, stretch: ConstantSpan) -> tuple[str, ...]:
-    """The origins whose local watermark was the global one all through a stretch."""
-    last: dict[str, Value] = dict.fromkeys(_emitters(table))
-    lowest = set(last)
-    for row in range(stretch.rows.stop):
-        last[table["emitter"][row]] = table["local_watermark"][row]
-        if row in stretch.rows:
-            lowest = {name for name in lowest if last[name] == stretch.value}
-    return tuple(name for name in last if name in lowest)
 
 
 def _head_of_prefix(arrivals: Table, emitter: str) -> Head:

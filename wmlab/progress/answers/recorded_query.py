@@ -140,8 +140,9 @@ class RecordedQuery:
         sent_ms = self.sent.get((source, sequence))
         if sent_ms is not None and sent_ms <= at_ms:
             return Fate(State.ON_ITS_WAY, sent_ms)
+        # A buffer that had begun before a silence is flushed in it: what is ever sent, or lost then, is not held by it.
         for silence in self.faults.get((source, _ITSELF), ()):
-            if silence.lasts(at_ms):
+            if silence.lasts(at_ms) and sent_ms is None and (source, sequence) not in self.faults:
                 return silence
         if self.end_ms is None:
             return Fate(State.MISSING)

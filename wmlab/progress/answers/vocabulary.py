@@ -35,7 +35,7 @@ MEANINGS: Final[Mapping[State, str]] = {
     State.DELAYED: "the script delayed the buffer, or a chunk of it",
     State.STALLED: "a worker that stood still had the buffer in hand",
     State.ON_ITS_WAY: "the buffer had been sent, and waited for workers or was with one",
-    State.SILENT: "the source received nothing any more, and had sent the sequences before",
+    State.SILENT: "the source received nothing any more, and never sends the sequence",
     State.MISSING: "the sequence had not come, and no script tells why",
 }
 """What each state means whose name does not say it."""
@@ -64,8 +64,8 @@ _OF_PLANS: Final = vocabulary(
     ("others", Kind.NAME, "the other origins of the operator that have a local watermark, the lowest first"),
     ("others at", Kind.MOMENT, "their local watermarks"),
     # The head of a chart.
-    ("to", Kind.MOMENT, "when the longest stop ended, or the last arrival"),
-    ("held by", Kind.NAME, "the origins whose local watermark was the global one all through that stop"),
+    ("to", Kind.MOMENT, "when the longest stop ended, or the run; of a table alone, the last arrival"),
+    ("held by", Kind.NAME, "who held it for longest in that stop; a table alone does not tell"),
     ("unknown for", Kind.LENGTH, "for how long the watermark was unknown"),
     ("unheard of", Kind.NAME, "the origins without a local watermark, where the global one was never known"),
     ("steps back", Kind.COUNT, "how often the watermark became smaller"),
