@@ -14,7 +14,7 @@ Fact = tuple[str, Any]
 WITHOUT_PARTY: Final = {
     "not there": "no stream yet",
     "deleted": "the deletion",
-    "no mark": "no noted time",
+    "no mark": "no accepted time",
     "first cycle": "no cycle yet",
     "expected": "expected writers",
     "period": "the cycle period",

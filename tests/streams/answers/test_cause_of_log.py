@@ -83,7 +83,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         written(writer_marks=[mark("w1", 5, 100)]),
         200,
         CauseKind.FIRST_CYCLE,
-        "A time is noted, and no cycle has run yet.",
+        "A time is accepted, and no cycle has run yet.",
         {},
     ),
     (
@@ -91,7 +91,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         emitted(writer_marks=[mark("w2", 4_000, 11_200), mark("w3", 5_000, 11_300)]),
         11_500,
         CauseKind.SLOWEST,
-        "No time above the watermark is noted by w1.",
+        "No time above the watermark is accepted from w1.",
         AT_11_S | OF_W1 | {"next cycle": 12_000, "others ahead by": 3_000},
     ),
     (
