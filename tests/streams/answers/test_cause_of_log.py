@@ -406,10 +406,7 @@ def test_the_first_watermark_waits_for_expected_writers() -> None:
     recording = scenario.record(progress=False)
     explained = at(recording, 6_000)
     assert explained.cause.kind is CauseKind.EXPECTED
-    first_ms = recording.table("watermarks")["emitted_ms"][0].as_py()
-    assert explained.cause.expected_until_ms == first_ms == 9_005
     assert explained.headline == "The first watermark waits for expected writers."
-    assert explained.facts["expected until"] == first_ms
     (holder,) = [holder for holder in recording.explain() if holder.why == "expected"]
     assert holder.who == "expected writers"
 

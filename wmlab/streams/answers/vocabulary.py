@@ -195,7 +195,6 @@ LABELS: Final = vocabulary(
     ),
     ("waited for since", Kind.MOMENT, "from when the timeout of each writer counts, as the row of the last cycle says"),
     ("given up at", Kind.MOMENT, "when that timeout ends: a cycle from then on drops the writer, if it notes no more"),
-    ("expected until", Kind.MOMENT, "from when on a cycle no longer waits for expected writers"),
     ("refused", Kind.NAME, "writers whose newest judged note was refused; of a run those with a refused note; by name"),
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
     # The cycles.
