@@ -14,7 +14,7 @@ Fact = tuple[str, Any]
 WITHOUT_PARTY: Final = {
     "not there": "no stream yet",
     "deleted": "the deletion",
-    "no mark": "no noted time",
+    "no mark": "no accepted time",
     "first cycle": "no cycle yet",
     "expected": "expected writers",
     "period": "the cycle period",
@@ -236,8 +236,6 @@ def holder_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact
         yield "holder back at", state.ended_ms if state.ended_ms is not None and state.ended_ms <= at_ms else None
     if cause == "controller":
         yield from overdue_facts(run, stream, at_ms)
-    if cause == "expected":
-        yield "expected until", expected_until(run, stream, at_ms)
 
 
 def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
@@ -274,16 +272,6 @@ def overdue_facts(run: Run, stream: str, at_ms: int) -> Iterator[Fact]:
 def bucket(run: Run, stream: str) -> str | None:
     """The bucket of a stream, as incidents call it."""
     return next((f"bucket {row['bucket']}" for row in ownership(run, stream)), None)
-
-
-def expected_until(run: Run, stream: str, at_ms: int) -> int | None:
-    """One timeout after the first of the last cycles in a row that waited for expected writers."""
-    first: Row | None = None
-    for row in run.by_then("cycles", stream, at_ms)[::-1]:
-        if row["cause"] != "expected writers" or (first is not None and row["controller"] != first["controller"]):
-            break
-        first = row
-    return None if first is None else first["at_ms"] + first["timeout_ms"]
 
 
 def parties_of_log(run: Run, stream: str, at_ms: int) -> tuple[str, ...]:

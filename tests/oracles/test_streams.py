@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from string import Formatter
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from tests.oracles.other_runs import (
 )
 from tests.oracles.runs import DECK, GROUP, ORDERS, drawn_run, moments_of
 from tests.oracles.streams import Curve, Oracle, differences
+from tests.oracles.tables import Row, Run
 from tests.repetitions import Count, repetitions
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.streams.answers import curves as answers, vocabulary
@@ -58,6 +59,8 @@ RUNS = (*range(-len(OF_OWN_SHAPE), 0), *DRAWN)
 MOMENTS = 5
 BETWEEN = 12
 """The moments of each stream at which the next cycle is compared with those that ran."""
+SOON_MS = 200
+"""Notes that are judged within this time are not asked about."""
 AT_LEAST = 0.98
 """The share of moments at which the only party without which the bound is higher is named."""
 
@@ -193,6 +196,34 @@ def test_the_measures_of_a_stream_end_with_it(count: Count) -> None:
             assert mean_ms is None or f"The lower bound of {stream} lags " in said.sentence
             compared_measures += len(told)
     count(compared_measures, "measures of streams compared")
+
+
+def test_what_a_writer_noted_and_nobody_has_judged_yet_is_not_denied(count: Count) -> None:
+    found = 0
+    for seed in RUNS:
+        run = oracle_of(seed).run
+        for stream in run.titles:
+            curves = Curves(run.recording, stream)
+            for at_ms, row in noted_above(run, stream):
+                answer = explain_curve(curves, answers.LOG, stream, at_ms)
+                held = row["writer"] in names_of(answer.facts.get("holder"))
+                assert not (held and "noted" in answer.sentence), f"run {seed}, {stream}, {at_ms} ms: {answer.sentence}"
+                found += held
+    count(found, "moments at which a holder's time above the watermark is not judged yet")
+    assert found > 0
+
+
+def noted_above(run: Run, stream: str) -> Iterator[tuple[int, Row]]:
+    """The notes above the watermark that took long to be judged, each with the moment before that."""
+    for row in run.all_rows("writer_marks", stream):
+        at_ms = row["received_ms"] - 1
+        if row["noted_ms"] < at_ms - SOON_MS and row["time"] > (run.lower(stream, at_ms) or 0):
+            yield at_ms, row
+
+
+def names_of(value: Any) -> tuple[Any, ...]:
+    """The names of a label with one value or several."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def sentences(oracle: Oracle, curve: Curve, at_ms: int, facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         written(writer_marks=[mark("w1", 5, 100)]),
         200,
         CauseKind.FIRST_CYCLE,
-        "A time is noted, and no cycle has run yet.",
+        "A time is accepted, and no cycle has run yet.",
         {},
     ),
     (
@@ -91,7 +91,7 @@ CASES: list[tuple[str, Recording, int, CauseKind, str, dict[str, Any]]] = [
         emitted(writer_marks=[mark("w2", 4_000, 11_200), mark("w3", 5_000, 11_300)]),
         11_500,
         CauseKind.SLOWEST,
-        "No time above the watermark is noted by w1.",
+        "No time above the watermark is accepted from w1.",
         AT_11_S | OF_W1 | {"next cycle": 12_000, "others ahead by": 3_000},
     ),
     (
@@ -406,10 +406,7 @@ def test_the_first_watermark_waits_for_expected_writers() -> None:
     recording = scenario.record(progress=False)
     explained = at(recording, 6_000)
     assert explained.cause.kind is CauseKind.EXPECTED
-    first_ms = recording.table("watermarks")["emitted_ms"][0].as_py()
-    assert explained.cause.expected_until_ms == first_ms == 9_005
     assert explained.headline == "The first watermark waits for expected writers."
-    assert explained.facts["expected until"] == first_ms
     (holder,) = [holder for holder in recording.explain() if holder.why == "expected"]
     assert holder.who == "expected writers"
 

@@ -150,7 +150,7 @@ def test_at_the_end_of_the_log_the_cause_is_that_of_the_log() -> None:
     assert explained.cause.kind is CauseKind.NEWEST
     assert explained.cause.log == explain(logged([position(250, 1, 2_200)]), at_ms=2_500).cause
     assert explained.sentence == (
-        "Reader r-0 saw the newest watermark at its last poll. No time above the watermark is noted by w1."
+        "Reader r-0 saw the newest watermark at its last poll. No time above the watermark is accepted from w1."
     )
 
 

@@ -106,7 +106,7 @@ def test_what_stands_in_the_way_without_a_writer_is_a_holder_too() -> None:
     assert told(over(recording)) == [
         ("no cycle yet", "first cycle", 1, 1_000),
         ("failed cycles", "cycle failed", 1, 600),
-        ("no noted time", "no mark", 1, 400),
+        ("no accepted time", "no mark", 1, 400),
     ]
 
 
@@ -146,7 +146,7 @@ def test_a_run_without_a_bound_says_what_was_missing() -> None:
     found = over(written(positions=[position(0, 0, 50)]))
     assert (found.sentence, told(found)) == (
         "No watermark was made.",
-        [("no noted time", "no mark", 1, 50)],
+        [("no accepted time", "no mark", 1, 50)],
     )
 
 

@@ -15,7 +15,7 @@ def table(*rows: tuple[str, str, int], stream: str = "orders") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["who", "why", "held_ms"]).assign(stream=stream, stretches=1)
 
 
-RUN = table(("no noted time", "no mark", 1_005), ("w1", "slowest", 45_900), ("w2", "lagging", 10_000))
+RUN = table(("no accepted time", "no mark", 1_005), ("w1", "slowest", 45_900), ("w2", "lagging", 10_000))
 
 
 def test_the_sentence_names_who_held_longest() -> None:
@@ -28,7 +28,7 @@ def test_bars_stand_in_order_of_time() -> None:
     assert {bars.beside for bars in bars_by_reason} == {True}
     boxes = [box for bars in bars_by_reason for box in bars.boxes]
     assert [(box.x_high, box.label) for box in boxes] == [(45_900, "45.9 s"), (10_000, "10.0 s"), (1_005, "1.0 s")]
-    assert tick_labels(chart.scene.panels[0].up) == ["w1 (slowest)", "w2 (lagging)", "no noted time (no mark)"]
+    assert tick_labels(chart.scene.panels[0].up) == ["w1 (slowest)", "w2 (lagging)", "no accepted time (no mark)"]
     assert chart.data["held_ms"] == [45_900, 10_000, 1_005]
 
 

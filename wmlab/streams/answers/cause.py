@@ -54,8 +54,8 @@ class Cause:
     """What holds a curve at `at_ms`: its kind, the parties, and the value of the curve (`bound`; None: unknown).
 
     `since_ms` is the moment from which on the curve has that value, which the writers `set_by` had noted. Where writers
-    hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `expected_until_ms` is from when
-    on a cycle waits for no expected writer, and `starts_ms` when a stream, group or reader begins that is not there.
+    hold the log, `others_ahead_ms` is the smallest time of the others minus the bound. `starts_ms` is when a
+    stream, group or reader begins that is not there.
     `next_cycle_ms` is when the next cycle is due, if that is not past, and `blocked_by` is what prevents it from
     running. `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log.
     `sealed_ms` and `deleted_ms` are when the stream was sealed or deleted. `refused` has the outcome of the newest note
@@ -74,7 +74,6 @@ class Cause:
     set_by: tuple[str, ...] = ()
     parties: tuple[Party, ...] = ()
     others_ahead_ms: int | None = None
-    expected_until_ms: int | None = None
     starts_ms: int | None = None
     next_cycle_ms: int | None = None
     blocked_by: Party | None = None
@@ -151,7 +150,6 @@ def cause_of_log(state: RunState) -> Cause:
         set_by=_set_by(state, state.lower),
         parties=parties,
         others_ahead_ms=min(ahead) if kind in OF_WRITERS and ahead and min(ahead) > 0 else None,
-        expected_until_ms=_expected_until_ms(state) if kind is CauseKind.EXPECTED else None,
         starts_ms=state.created_ms if kind is CauseKind.NOT_THERE else None,
         next_cycle_ms=next_cycle_ms(state),
         blocked_by=next_cycle_blocked_by(state),
@@ -284,12 +282,6 @@ def _writer(state: RunState, name: str, kind: CauseKind) -> Party:
         waited_ms=since_ms,
         given_up_ms=None if since_ms is None or timeout_ms is None else since_ms + timeout_ms,
     )
-
-
-def _expected_until_ms(state: RunState) -> int | None:
-    """From when on a cycle waits for no expected writer (clock, ms); None: that is not known."""
-    timeout_ms, since_ms = (state.cycle or {}).get("timeout_ms"), state.expected_since_ms
-    return None if timeout_ms is None or since_ms is None else since_ms + int(timeout_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

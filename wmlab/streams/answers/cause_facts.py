@@ -72,7 +72,6 @@ def of_log(cause: Cause) -> Values:
         "cause": cause.kind.value,
         **_holders(cause),
         "others ahead by": cause.others_ahead_ms,
-        "expected until": cause.expected_until_ms,
         "starts at": cause.starts_ms,
         "refused": tuple(cause.refused),
         "refused as": tuple(cause.refused.values()),

@@ -209,14 +209,12 @@ class RunState:
     `watermarks` are all of them, `notes` those of each writer, and `seen` is what each reader last saw. `on_record` has
     the last accepted note of each writer that a cycle would read, `departed` those of them that have shut down or
     marked themselves idle since, `newest` the one that each noted last, whatever became of it, and `processes` who
-    noted under each id. `expected_since_ms` is the first of the present run of cycles
-    that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
-    stream's bucket, None while nobody does, and `last_owner` is the last one that did. It has been so since
-    `owned_since_ms`. `plans` has when each controller is to run cycles: as its rows say, or a first delay after
-    it came. `has_left` says that the last cycle took the stream out of its bucket, as no writer was active, and
-    nobody has noted since. `unowned` says since when the bucket is without an owner that had one, and `owners_known`
-    whether the recording has owners. `created_ms`, `deleted_ms` and `sealed_ms` are when the stream was created,
-    deleted and sealed.
+    noted under each id. `cycle_fault` is what kept the last cycle from its stores. `owner` owns the stream's bucket,
+    None while nobody does, and `last_owner` is the last one that did. It has been so since `owned_since_ms`. `plans`
+    has when each controller is to run cycles: as its rows say, or a first delay after it came. `has_left` says that the
+    last cycle took the stream out of its bucket, as no writer was active, and nobody has noted since. `unowned` says
+    since when the bucket is without an owner that had one, and `owners_known` whether the recording has owners.
+    `created_ms`, `deleted_ms` and `sealed_ms` are when the stream was created, deleted and sealed.
     """
 
     at_ms: int = 0
@@ -230,7 +228,6 @@ class RunState:
     processes: dict[str, set[str]] = field(default_factory=dict)
     newest: dict[str, Note] = field(default_factory=dict)
     faults: ActiveFaults = field(default_factory=ActiveFaults)
-    expected_since_ms: int | None = None
     cycle_fault: Fault | None = None
     owner: str | None = None
     last_owner: str | None = None
@@ -345,15 +342,9 @@ class RunState:
             self.departed.add(row["writer"])
 
     def _cycle(self, row: TableRow) -> None:
-        before, self.cycle = self.cycle, row
+        self.cycle = row
         self._plan(row["controller"], row["at_ms"], row.get("due_ms"))
         self.has_left = row["cause"] == HeldBy.NO_ACTIVE_WRITER and row.get("due_ms") is None
-        if before is not None and before["controller"] != row["controller"]:
-            self.expected_since_ms = None  # a new leader remembers nothing
-        if row["cause"] != HeldBy.EXPECTED:
-            self.expected_since_ms = None
-        elif self.expected_since_ms is None:
-            self.expected_since_ms = row["at_ms"]
         for writer in row["removed"]:
             # A mark is removed unchanged, so one that arrived in the same millisecond came later and stays.
             if writer in self.on_record and self.on_record[writer].received_ms < row["at_ms"]:

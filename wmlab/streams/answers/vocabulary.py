@@ -84,13 +84,13 @@ MEANINGS: Final[Mapping[CauseKind, str]] = {
     CauseKind.NOT_THERE: "the stream had not been created yet",
     CauseKind.NO_MARK: "no writer was on record, and no time had been accepted yet",
     CauseKind.NO_WRITER_LEFT: "no writer was on record any more",
-    CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
+    CauseKind.FIRST_CYCLE: "a time was accepted, and the first cycle had not run yet",
     CauseKind.CONTROLLER: "a cycle was due and did not run, up to the next cycle",
-    CauseKind.LAGGING: "the last cycle waited for this writer, which had noted nothing above the watermark",
-    CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the watermark since",
+    CauseKind.LAGGING: "the last cycle waited for this writer, whose accepted time was not above the watermark",
+    CauseKind.SLOWEST: "the last cycle emitted, and no time of this writer above the watermark was accepted since",
     CauseKind.PERIOD: "no writer was behind the watermark, and the next cycle was not due yet",
     CauseKind.STORE: "the last cycle could not use a store or the marks segment",
-    CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
+    CauseKind.EXPECTED: "fewer writers than expected had a time accepted, and the first watermark waited for others",
     CauseKind.CYCLE_FAILED: "the last cycle ended for another reason, which its row has",
 }
 """What each cause of the log means, as the table of a whole run says it.
@@ -179,7 +179,7 @@ LABELS: Final = vocabulary(
     (
         "holder",
         Kind.NAME,
-        "writers by last noted time and name, readers by name, a controller, a bucket or a store",
+        "writers by last accepted time and name, readers by name, a controller, a bucket or a store",
     ),
     ("holder state", Kind.WORD, "what has befallen each holder and lasts; a store: when the last cycle ran"),
     ("holder since", Kind.MOMENT, "since when it is in that state"),
@@ -199,8 +199,7 @@ LABELS: Final = vocabulary(
     ),
     ("waited for since", Kind.MOMENT, "from when the timeout of each writer counts, as the row of the last cycle says"),
     ("given up at", Kind.MOMENT, "when that timeout ends: a cycle from then on drops the writer, if it notes no more"),
-    ("expected until", Kind.MOMENT, "from when on a cycle no longer waits for expected writers"),
-    ("refused", Kind.NAME, "writers whose newest note was refused; of a run those with a refused note; by name"),
+    ("refused", Kind.NAME, "writers whose newest judged note was refused; of a run those with a refused note; by name"),
     ("refused as", Kind.WORD, "outcome of that note; of a run of the last note of each of them that was refused"),
     # The cycles.
     (
@@ -288,7 +287,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
     CauseKind.NOT_THERE: ("The stream is not there before {starts at}.",),
     CauseKind.NO_MARK: ("No noted time has been accepted yet.",),
     CauseKind.NO_WRITER_LEFT: ("No writer is on record any more.",),
-    CauseKind.FIRST_CYCLE: ("A time is noted, and no cycle has run yet.",),
+    CauseKind.FIRST_CYCLE: ("A time is accepted, and no cycle has run yet.",),
     CauseKind.CONTROLLER: (
         "A cycle is overdue: {holder} has been {holder state} since {holder since}.",
         "A cycle is overdue.",
@@ -298,8 +297,8 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
         "The watermark waits for {holder}.",
     ),
     CauseKind.SLOWEST: (
-        "No time above the watermark is noted by {holder}, {holder state} since {holder since}.",
-        "No time above the watermark is noted by {holder}.",
+        "No time above the watermark is accepted from {holder}, {holder state} since {holder since}.",
+        "No time above the watermark is accepted from {holder}.",
     ),
     CauseKind.PERIOD: (
         "The watermark waits for a cycle, and {bucket owner} owns the bucket.",
@@ -316,7 +315,7 @@ OF_LOG: Final[Mapping[CauseKind, Templates]] = {
 OF_LOG_NEXT: Final[Templates] = (
     _WAS_SEALED,
     "Writer {silent writer} sends nothing, but goes on noting times.",
-    "The newest note of {refused} was refused.",
+    "The newest judged note of {refused} was refused.",
     "Cycles were kept from running or storing until {delayed until} by {delayed by}.",
     "At {moment} the watermark is {watermark}, made at {made at}.",
     "At {moment} there is no watermark.",
@@ -410,7 +409,7 @@ OF_ITSELF: Final = (CauseKind.NEXT_LOOK, CauseKind.OTHER_POSITION, CauseKind.NOT
 WITHOUT_PARTY: Final[Mapping[CauseKind, str]] = {
     CauseKind.DELETED: "the deletion",
     CauseKind.NOT_THERE: "no stream yet",
-    CauseKind.NO_MARK: "no noted time",
+    CauseKind.NO_MARK: "no accepted time",
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
     CauseKind.PERIOD: "the cycle period",
