@@ -22,9 +22,9 @@ INSTANT_MS = 1_373_846_400_000
 
 
 def random_plan(seed: int) -> wm.progress.PlanScenario:
-    """One query, or two, of three seconds; below zero two shapes of their own."""
+    """One query, or two, of three seconds; below zero three shapes of their own."""
     if seed < 0:
-        return _handed_over() if seed == -1 else _delayed_twice()
+        return (_lost_in_a_silence, _delayed_twice, _handed_over)[seed]()
     draw = Random(f"plan {seed}")
     names = ["a", "b", "c"][: draw.choice([1, 2, 2, 3])]
     queries = [_query("q", names, draw)]
@@ -58,6 +58,18 @@ def _rules(draw: Random) -> wm.progress.Rules:
     )
     carries, sends = draw.choice(["start", "largest"]), draw.choice(["when full", "every second"])
     return plan.Rules(base, **trackers, carries=carries, sends=sends)
+
+
+def _lost_in_a_silence() -> wm.progress.PlanScenario:
+    """A buffer has begun when its source becomes silent, and is lost when it is flushed."""
+    of_a = plan.Source("a", times_ms=[100, 200, 900], buffer_records=2, flush_every_ms=1_000)
+    of_b = plan.Source("b", rate_per_s=60, buffer_records=5)
+    return plan.PlanScenario(
+        "lost in a silence",
+        queries=[plan.Query("q", sources=[of_a, of_b], operators=[plan.Aggregate(500)])],
+        script=[plan.SilenceSource("a", at_ms=1_000), plan.LoseBuffer("a", 2)],
+        duration_ms=DURATION_MS,
+    )
 
 
 def _delayed_twice() -> wm.progress.PlanScenario:

@@ -19,7 +19,7 @@ from wmlab.progress.answers import vocabulary
 from wmlab.progress.answers.vocabulary import State
 from wmlab.progress.recording import ProgressRecording
 
-RUNS = range(-2, repetitions(50, long=1_000))
+RUNS = range(-3, repetitions(50, long=1_000))
 MOMENTS = 2
 ABSENT = "absent"
 BARE = 4
