@@ -73,7 +73,7 @@ def drops_of(run: DataflowRun, rows: Sequence[DroppedRow]) -> Drops:
     idle = [row for row in rows if row.because is LostBecause.IDLE]
     if len(rows) == 1:
         return Drops(rows=tuple(rows), facts=rows[0].facts, templates=rows[0].templates)
-    values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows), **of_failure(run.end)}
+    values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows), **of_failure(run.end_at())}
     values["late by"] = max((row.number("late by") for row in rows), default=None)
     if idle:
         values |= {
