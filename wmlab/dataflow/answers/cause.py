@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Literal
 
 from wmlab.dataflow.answers.job import FaultInForce
@@ -43,18 +42,8 @@ Kind = Literal[
 ]  # fmt: skip
 IN_FLIGHT: Final = ("on queue", "behind rows", "no room", "inside")
 """The kinds of a watermark that has come, or what stands for it, and is on its way."""
-
-
-class CauseKind(StrEnum):
-    """What is the matter with a curve, in one word."""
-
-    HELD = "held"
-    IDLE = "idle"
-    ENDED = "ended"
-    STUCK = "stuck"
-    MOVING = "moving"
-    FAILED = "failed"
-    COMPLETED = "completed"
+CauseKind = Literal["held", "idle", "ended", "stuck", "moving", "failed", "completed"]
+"""What is the matter with a curve, in one word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,16 +15,16 @@ from typing import Any, Final
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.facts import Value
-from wmlab.core.holders import Holders, holders_over
+from wmlab.core.holders import Holders, Stretch, holders_over
 from wmlab.core.overlap import TimeRange, without_common_times
 from wmlab.core.recording import Recording, moment_of_run, never_happened
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of, setters_first
-from wmlab.dataflow.answers.cause_facts import of_failure, of_watermark
+from wmlab.dataflow.answers.cause_facts import name_and_cause, of_failure, of_watermark
 from wmlab.dataflow.answers.lost import drops_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun, run_of
 from wmlab.dataflow.answers.search import Search, unique_holders
-from wmlab.dataflow.answers.stragglers import MEANINGS, stretches_of
+from wmlab.dataflow.answers.stragglers import MEANINGS
 from wmlab.dataflow.answers.values import Drops, Explanation
 from wmlab.dataflow.model.join import LEFT, RIGHT, START
 
@@ -125,7 +125,7 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
         vertex=cause.vertex,
         instance=cause.instance,
         key=cause.key,
-        cause=str(cause.kind),
+        cause=cause.kind,
         watermark=cause.watermark,
         since_ms=cause.since_ms,
         needed=cause.needed,
@@ -186,7 +186,7 @@ def _cause(search: Search, vertex: str, instance: int, key: int, windows: Window
         # What stands still now is released before a window can be.
         holders = unique_holders([*(h for h in holders_now if h.is_waiting and not search.is_moving(h)), *holders])
     holders = setters_first(holders, holders_now)
-    kind = CauseKind(search.end.outcome) if search.end is not None else _kind(holders)
+    kind: CauseKind = _kind(holders) if search.end is None else search.end.outcome
     return Cause(
         kind=kind,
         vertex=vertex,
@@ -198,7 +198,7 @@ def _cause(search: Search, vertex: str, instance: int, key: int, windows: Window
         window=window,
         holders=holders,
         holders_now=holders_now,
-        release_ms=release_ms_of(holders, search.at_ms) if kind in (CauseKind.HELD, CauseKind.IDLE) else None,
+        release_ms=release_ms_of(holders, search.at_ms) if kind in {"held", "idle"} else None,
         end=search.end,
     )
 
@@ -206,12 +206,12 @@ def _cause(search: Search, vertex: str, instance: int, key: int, windows: Window
 def _kind(holders: Sequence[Holder]) -> CauseKind:
     kinds = {holder.kind for holder in holders}
     if kinds & {"no key", "no bound"}:
-        return CauseKind.STUCK
+        return "stuck"
     if not kinds:
-        return CauseKind.MOVING
+        return "moving"
     if kinds <= {"idle"}:
-        return CauseKind.IDLE
-    return CauseKind.ENDED if kinds <= {"ended"} else CauseKind.HELD
+        return "idle"
+    return "ended" if kinds <= {"ended"} else "held"
 
 
 def _moments_of(run: DataflowRun) -> list[int]:
@@ -233,16 +233,19 @@ def holders_at(
     run: DataflowRun, vertex: str, key: int | None, instance: int | None, in_vain: Sequence[str] = ()
 ) -> Holders:
     """The holders of the watermark of `vertex` from the first execution to the end, and what never happened."""
+    # Of what waits for an instance that stands still, that one is named, once.
     stretches = [
-        stretch
+        Stretch(who, why, from_ms, to_ms)
         for from_ms, to_ms in pairwise(_moments_of(run))
-        for stretch in stretches_of(cause_at(Search(run, from_ms), vertex, key, instance), from_ms, to_ms)
+        for who, why in dict.fromkeys(
+            map(name_and_cause, cause_at(Search(run, from_ms), vertex, key, instance).holders_now)
+        )
     ]
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
     also: dict[str, Value] = {
         "inputs apart": _times_apart(run, vertex, run.end_ms) or None,
         "never happened": tuple(in_vain),
-        **of_failure(run.end),
+        **of_failure(run.end_at()),
     }
     return holders_over(
         stretches,

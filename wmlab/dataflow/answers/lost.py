@@ -86,7 +86,7 @@ def drops_of(run: DataflowRun, asked: Mapping[str, Any], vertex: str | None) -> 
     idle = [row for row in rows if row.because is LostBecause.IDLE]
     if len(rows) == 1:
         return Drops(rows=rows, facts=rows[0].facts, templates=rows[0].templates)
-    values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows), **of_failure(run.end)}
+    values: dict[str, Value] = {"stream": run.stream, "dropped": len(rows), **of_failure(run.end_at())}
     values["row"] = row_words(asked) if asked and not rows else None
     values["late by"] = max((row.number("late by") for row in rows), default=None)
     if idle:

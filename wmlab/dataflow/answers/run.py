@@ -82,12 +82,7 @@ class DataflowRun:
             return DataflowRules()
         return rules_of(dataflow_of(self._recording, DataflowScenario, stand_ins=True))
 
-    @property
-    def end(self) -> JobEnd | None:
-        """How the job ended; None: it was running when the recording ended."""
-        return self.end_at(None)
-
-    def end_at(self, at_ms: int | None) -> JobEnd | None:
+    def end_at(self, at_ms: int | None = None) -> JobEnd | None:
         """How the job had ended by a moment (clock, ms), or at all; None: it was running."""
         begun = [row for row in self.executions if at_ms is None or row["started_ms"] <= at_ms]
         if not begun or begun[-1]["outcome"] not in {"failed", "completed"}:

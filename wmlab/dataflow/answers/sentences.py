@@ -13,7 +13,7 @@ from wmlab.dataflow.answers.run import DataflowRun, run_of
 
 def failure_sentence(run: DataflowRun) -> str:
     """That the job failed, and why; empty if it did not."""
-    facts = dataflow_facts(run, of_end(run.end))
+    facts = dataflow_facts(run, of_end(run.end_at()))
     return "".join(map(facts.fill, facts.chosen(FAILED)))
 
 

@@ -1,4 +1,4 @@
-"""Who held the watermark at a vertex of a dataflow over a run, and for how long.
+"""What each cause means by which the watermark at a vertex of a dataflow is held over a run.
 
 At every moment the holders are those that keep the watermark where it is (`Cause.holders_now`).
 
@@ -7,12 +7,8 @@ Source: "Keyed watermark support", Coalescing of WMs with different keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
-
-from wmlab.core.holders import Stretch
-from wmlab.dataflow.answers.cause import Cause
-from wmlab.dataflow.answers.cause_facts import name_and_cause
 
 MEANINGS: Final[Mapping[str, str]] = {
     "stalled": "the instance stood still: it took nothing and, as a source, read nothing",
@@ -30,9 +26,3 @@ MEANINGS: Final[Mapping[str, str]] = {
     "join sends what a snapshot gave back with the next watermark that comes",
 }
 """What each cause means whose name does not say it."""
-
-
-def stretches_of(cause: Cause, from_ms: int, to_ms: int) -> Iterator[Stretch]:
-    """A stretch for each holder of a cause, once; of what waits for an instance that stands still, for that one."""
-    for who, why in dict.fromkeys(map(name_and_cause, cause.holders_now)):
-        yield Stretch(who, why, from_ms, to_ms)

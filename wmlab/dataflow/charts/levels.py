@@ -344,7 +344,7 @@ def _head(level: LevelHistory, key: int, dropped: int) -> Head:
     facts = dataflow_facts(
         level.run,
         {
-            **of_failure(level.run.end),
+            **of_failure(level.run.end_at()),
             "vertex": level.name,
             "watermark": level.coalesced(key)[1][-1],
             "dropped": dropped or None,

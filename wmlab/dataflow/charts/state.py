@@ -262,7 +262,7 @@ def _head(
     facts = dataflow_facts(
         runs[0],
         {
-            **(of_failure(runs[0].end) if len(runs) == 1 else {}),
+            **(of_failure(runs[0].end_at()) if len(runs) == 1 else {}),
             "run": tuple(names),
             "vertex": vertex,
             "held at most": tuple(map(max, sizes)),
