@@ -107,6 +107,13 @@ def test_after_an_end_of_known_time_there_is_no_bound() -> None:
     assert effects == ["lower bound 800 ms", "lower bound stays at 800 ms", *["no lower bound since 5.0 s"] * 2]
 
 
+def test_a_cycle_that_ends_known_time_itself_leaves_no_bound() -> None:
+    end = watermark(1, 5_005, w1=800) | {"writers": {}, "cycle_ms": 5_000}
+    cycles = [cycle(5_000, 800, reason="no active writer")]
+    found = timeline(written(cycles=cycles, watermarks=[watermark(0, 2_000, w1=800), end]))
+    assert [moment.effect for moment in found][1:] == ["no lower bound since 5.0 s"]
+
+
 def test_a_lost_log_and_a_sealed_stream_are_told_as_they_are() -> None:
     """A cycle that finds no log is not the first one, and the last segments of a stream have no successors."""
     run = Scenario(

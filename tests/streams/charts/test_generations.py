@@ -10,6 +10,7 @@ import wmlab as wm
 from tests.core.charts.layers import layers_of_kind
 from wmlab.core.charts.scene import Dots, Steps
 from wmlab.core.errors import ChartError
+from wmlab.streams.answers.cycles import all_cycles
 from wmlab.streams.recording import StreamRecording
 
 
@@ -82,3 +83,22 @@ def test_without_anybody_left_out_it_says_so() -> None:
 def test_a_recording_without_cycles_is_refused() -> None:
     with pytest.raises(ChartError, match="no stream in its table 'cycles'"):
         wm.chart.generations(StreamRecording.from_tables({}, name="nothing"))
+
+
+def test_a_cycle_that_died_after_its_watermark_is_a_cycle_between_the_others() -> None:
+    """Another controller began a cycle in the same ms, and an end of known time is no watermark of writers."""
+    ran = [{"controller": name, "at_ms": at_ms} for name, at_ms in (("c0", 1_000), ("c1", 2_000), ("c0", 3_000))]
+    marks = [
+        {"controller": "c0", "cycle_ms": at_ms, "lower": at_ms - 500, "writers": writers}
+        for at_ms, writers in ((1_000, [("w1", 500)]), (2_000, [("w1", 1_500)]), (2_500, []))
+    ]
+    unknown = {"controller": "c0", "cycle_ms": None, "lower": 9, "writers": [("w1", 9)]}
+    known = all_cycles(list(reversed(ran)), [*marks, unknown])
+    assert [(row["controller"], row["at_ms"]) for row in known] == [
+        ("c0", 1_000),
+        ("c1", 2_000),
+        ("c0", 2_000),
+        ("c0", 3_000),
+    ]
+    died = known[2]
+    assert (died["outcome"], died["previous_lower"], died["participating"]) == ("emitted", 500, ["w1"])
