@@ -208,8 +208,7 @@ def next_cycle_ms(state: RunState) -> int | None:
     What its last owner planned, nobody does. It is not known while a controller without a session runs cycles, and of
     one that is overdue.
     """
-    is_unknown = state.leader is None or _plans_without_session(state) or is_overdue(state)
-    return None if is_unknown else due_ms_of(state)
+    return None if state.leader is None or _plans_without_session(state) or is_overdue(state) else due_ms_of(state)
 
 
 def _plans_without_session(state: RunState) -> set[int]:
