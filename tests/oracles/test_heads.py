@@ -20,7 +20,7 @@ from wmlab.streams.answers.head_labels import HEAD_LABELS, HEADS
 from wmlab.streams.answers.timeline import EFFECT_LABELS, EFFECTS
 
 OF_OWN_SHAPE = -4
-RUNS = (*range(OF_OWN_SHAPE, repetitions(14, long=400)), 14, 15, 36, 67, 92, 100, 124, 129)
+RUNS = (*range(OF_OWN_SHAPE, repetitions(14, long=400)), 14, 15, 36, 67, 92, 100, 124, 129, -10)
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""
 EVERY = 3
 """Of so many runs one keeps its messages."""
