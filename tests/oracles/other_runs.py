@@ -154,14 +154,23 @@ def former_owner_run(seed: int) -> Scenario:
 
 
 def taken_over_run(seed: int) -> Scenario:
-    """The owner of the bucket is paused, and the next one runs its first cycle a period after it came."""
+    """The owner of the bucket crashes, and the next one runs its first cycle a period after it came.
+
+    A writer that notes its clock by itself is asked to note a time, and refuses that.
+    """
     return Scenario(
         f"taken over {seed}",
         stream=wm.Stream(ORDERS, segments=1),
-        writers=(wm.EventWriter("w1", rate_per_s=20),),
+        writers=(
+            wm.EventWriter("w1", rate_per_s=20),
+            wm.EventWriter("w2", rate_per_s=20, automatically_note_time=True, automatic_note_period_ms=500),
+        ),
         readers=wm.ReaderGroup(GROUP, readers=1),
         controllers=wm.Controllers(2, period_ms=2_500, session_timeout_ms=5_000),
-        script=(script.PauseController(at_ms=20_000, controller="leader", for_ms=8_000),),
+        script=(
+            script.NoteTime(at_ms=12_000, writer="w2", time=5_000),
+            script.CrashController(at_ms=20_000, controller="leader"),
+        ),
         duration_ms=LENGTH_MS,
         seed=abs(seed),
     )

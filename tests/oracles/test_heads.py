@@ -28,7 +28,7 @@ MORE = tuple(STRUCK - number for number in range(100, 100 + repetitions(1, long=
 """Further ones, for what is said of cycles."""
 RUNS = (
     *range(OF_OWN_SHAPE, repetitions(14, long=400)),
-    *(14, 15, 36, 42, 67, 92, 100, 124, 129),
+    *(14, 15, 36, 42, 67, 92, 100, 124, 129, -10),
     *(STRUCK - number for number in TELLING),
 )
 """The seeds of drawn runs; those below zero are runs of a shape of their own."""

@@ -64,9 +64,13 @@ def _segments(run: Run, stream: str) -> Iterator[Told]:
 
 
 def _faults(run: Run, stream: str) -> Iterator[Told]:
+    errors = run.recording.table("errors").to_pylist()
+    refused = {(row["at_ms"], row["process"]): row["problem"] for row in errors if row["call"] == "note time"}
     for row in run.all_rows("incidents", stream):
+        problem = refused.get((row["at_ms"], row["target"])) if row["kind"] == "note" else None
+        effect = "refused: {refused as}" if problem else ""
         if row["outcome"] != "done" or row["kind"] not in ("scale", "create"):
-            yield told(row["at_ms"], None, row["target"], row["detail"])
+            yield told(row["at_ms"], None, row["target"], row["detail"], effect, refused_as=problem)
 
 
 def _owners(run: Run, stream: str) -> Iterator[Told]:

@@ -120,14 +120,16 @@ def _of_seals(rows: Sequence[TableRow]) -> Iterator[Moment]:
             yield _moment(row["sealed_ms"], row["stream"], f"seals {name}", "", {}, name)
 
 
-def _of_faults(rows: Sequence[TableRow]) -> Iterator[Moment]:
-    """Every fault but scales and creations that took place, which the epochs have."""
+def _of_faults(rows: Sequence[TableRow], errors: Sequence[TableRow]) -> Iterator[Moment]:
+    """Every fault but scales and creations that took place, which the epochs have; of a note whether it was refused."""
+    refused = {(row["at_ms"], row["process"]): row["problem"] for row in errors if row["call"] == "note time"}
     for row in rows:
         if row["kind"] not in ("scale", "create") or row["outcome"] != TOOK_PLACE:
             # What happened to a clock or a group is not a sentence about its target.
             is_sentence = row["kind"] != "clock" and row["subject"] != "group"
             what = row["detail"].removeprefix(f"{row['target']} ") if is_sentence else row["detail"]
-            yield _moment(row["at_ms"], row["target"], what)
+            problem = refused.get((row["at_ms"], row["target"])) if row["kind"] == "note" else None
+            yield _moment(row["at_ms"], row["target"], what, "refused", {"refused as": problem})
 
 
 def _of_owners(rows: Sequence[TableRow]) -> Iterator[Moment]:
@@ -374,7 +376,7 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     moments = [
         *_of_epochs(epochs),
         *_of_seals(rows("segments")),
-        *_of_faults(rows("incidents")),
+        *_of_faults(rows("incidents"), rows("errors")),
         *_of_owners(owners_of(recording, name)),
         *_of_transactions(rows("transactions")),
         *_of_marks(rows("writer_marks"), cycles),

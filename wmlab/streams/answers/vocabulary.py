@@ -167,7 +167,7 @@ LABELS: Final = vocabulary(
     (
         "upper bound",
         Kind.MOMENT,
-        "largest counted time of the newest watermark; of a group, of the first ahead of it, or of the last not passed",
+        "largest counted time of the newest watermark; of a group that of the first ahead, else of the last not passed",
     ),
     ("group", Kind.NAME, "the reader group"),
     ("reader", Kind.NAME, "the reader"),
