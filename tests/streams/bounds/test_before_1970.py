@@ -38,4 +38,4 @@ def test_shifted_event_times_give_shifted_bounds(spark: SparkSession) -> None:
         assert {key: tuple(time and time - SHIFT_MS for time in times) for key, times in bounds[0].items()} == bounds[1]
         assert sum(lower is not None and lower < 0 for lower, _, _ in bounds[1].values()) > 5
     assert [v.verdict for v in then.check() if v.verdict != "ok"] == []
-    assert "the watermark is −11 574 d 1 h 46 min 35 s" in str(then.explain(at_ms=7_000))
+    assert "the watermark is −11 574 d 1 h 46 min 35 s" in then.explain(at_ms=7_000).sentence
