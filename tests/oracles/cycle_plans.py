@@ -35,7 +35,8 @@ def owner(run: Run, stream: str, at_ms: int) -> tuple[str | None, str | None]:
         return name, name
     past = [row for row in rows if row["from_ms"] <= at_ms]
     now = [row for row in past if row["to_ms"] is None or at_ms < row["to_ms"]]
-    last = max(past, key=lambda row: row["from_ms"], default=None)
+    # One that loses the bucket in the ms in which it gets it stands before the next owner.
+    last = max(reversed(past), key=lambda row: row["from_ms"], default=None)
     return (now[-1]["controller"] if now else None), (last["controller"] if last else None)
 
 

@@ -22,7 +22,7 @@ from wmlab.streams.answers.timeline import EFFECT_LABELS, EFFECTS
 OF_OWN_SHAPE = -4
 STRUCK = -1_000
 """From this seed on down, leaders are struck in the middle of their cycles."""
-TELLING = (0, 4, 7, 9, 14, 53, 57)
+TELLING = (0, 4, 7, 9, 14, 53, 57, 60)
 """Of these the ones with a conflict, cycles that overlap or died, and writers waited for in turn."""
 MORE = tuple(STRUCK - number for number in range(100, 100 + repetitions(1, long=200)))
 """Further ones, for what is said of cycles."""
