@@ -302,7 +302,7 @@ def cycle_facts(run: Run, stream: str, at_ms: int, cause: str) -> Iterator[Fact]
     is_kept = cause != "deleted" and party is not None and (now is None or state is not None)
     if cause == "cycle failed":
         assert cycle is not None
-        yield "reason", cycle["reason"].removeprefix("cycle failed: ")
+        yield "reason", cycle["reason"]
     if cause == "controller" or is_kept:
         yield "bucket owner", now or "nobody"
     if cause == "controller" or is_kept:

@@ -272,10 +272,10 @@ def _fact(name: str, function: Callable[[Seen], Holds], seen: Seen) -> Fact:
     return Fact(name, True, values) if isinstance(values, Mapping) else Fact(name, values)
 
 
-def in_state(job: Job, states: Sequence[str | None], since_ms: int) -> Holds:
-    """That a job is in one of some states, since when, and why."""
+def in_state(job: Job, states: Sequence[str | None], since_ms: Callable[[], int]) -> Holds:
+    """That a job is in one of some states, since when, and why; `since_ms` is asked only if it is."""
     reason = job.exception or "no reason is reported"
-    return job.state in states and {"state": job.state, "exception": reason, "since": since_ms}
+    return job.state in states and {"state": job.state, "exception": reason, "since": since_ms()}
 
 
 def late_since(job: Job, at_ms: int | None = None) -> int:

@@ -73,7 +73,7 @@ def facts_of(job: Job) -> Table:
 
 
 def _state(view: View, states: Sequence[str | None]) -> Holds:
-    return in_state(view.job, states, same_since(view.job.states))
+    return in_state(view.job, states, lambda: same_since(view.job.states))
 
 
 for _name, _those in _STATES.items():

@@ -188,7 +188,7 @@ def facts_of(job: Job) -> Table:
 
 
 def _state(batches: Batches, state: str) -> Holds:
-    return in_state(batches.job, [state], batches.last.end_ms)
+    return in_state(batches.job, [state], lambda: batches.last.end_ms)
 
 
 @fact("needs none")

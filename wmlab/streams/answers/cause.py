@@ -153,7 +153,7 @@ def cause_of_log(state: RunState) -> Cause:
         starts_ms=state.created_ms if kind is CauseKind.NOT_THERE else None,
         next_cycle_ms=next_cycle_ms(state),
         blocked_by=next_cycle_blocked_by(state),
-        reason="" if cycle is None else cycle["reason"].removeprefix(f"{HeldBy.FAILED.value}: "),
+        reason="" if cycle is None else cycle["reason"],
         newest=state.lower,
         sealed_ms=state.sealed_ms,
         deleted_ms=state.deleted_ms,
