@@ -307,7 +307,7 @@ def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleT
     assert timeout.input_value() == "15 s"
     check = panel.get_by_role("button", name="Check", exact=True)
     check.click()
-    verdict = panel.get_by_text("12 invariants of 12 hold.")
+    verdict = panel.locator("summary").filter(has_text="12 invariants of 12 hold.")
     verdict.wait_for()
     button, answer, picture = (each.bounding_box() for each in (check, verdict, panel.locator(".js-line").first))
     assert button["y"] < answer["y"] < min(picture["y"], button["y"] + 120)
