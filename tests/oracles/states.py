@@ -107,8 +107,8 @@ def _held(row: Row, transactions: Sequence[Row]) -> list[Befallen]:
     """The transaction that a writer is made to hold: its oldest open one, until it asks to commit or abort it."""
     at_ms, target = row["at_ms"], row["target"]
     for txn in sorted(transactions, key=lambda each: each["begun_ms"]):
-        asked = (txn["commit_requested_ms"], txn["aborted_ms"])
-        ended_ms = min((each for each in asked if each is not None), default=None)
+        ends_ms = (txn["commit_requested_ms"], txn["aborted_ms"])
+        ended_ms = min((each_ms for each_ms in ends_ms if each_ms is not None), default=None)
         is_open = txn["begun_ms"] <= at_ms and (ended_ms is None or at_ms < ended_ms)
         if (txn["writer"], txn["stream"]) == (target, row["stream"]) and is_open:
             state = ("in a transaction", txn["begun_ms"], None, ended_ms, row["stream"], "writer")

@@ -154,63 +154,62 @@ def test_every_fact_of_a_whole_run_is_what_the_tables_say(count: Count) -> None:
     count(sum(compared(seed).labels_of_run for seed in RUNS), "labels of whole runs compared")
 
 
-def test_the_next_cycle_is_the_one_that_runs(count: Count) -> None:
-    compared_moments = 0
+def streams_of_runs() -> Iterator[tuple[int, Run, str]]:
+    """Each stream of each drawn run, with the seed of the run."""
     for seed in RUNS:
         run = oracle_of(seed).run
-        for stream in run.titles:
-            curves, moments = Curves(run.recording, stream), moments_between(run, stream, seed, BETWEEN)
-            for at_ms in moments:
-                said: Any = explain_curve(curves, answers.LOG, stream, at_ms).facts.get("next cycle")
-                wrong = objection(run, stream, at_ms, said)
-                assert not wrong, f"run {seed}, {stream}, {at_ms} ms: the next cycle is said to be {said}: {wrong}"
-            compared_moments += len(moments)
+        yield from ((seed, run, stream) for stream in run.titles)
+
+
+def test_the_next_cycle_is_the_one_that_runs(count: Count) -> None:
+    compared_moments = 0
+    for seed, run, stream in streams_of_runs():
+        curves, moments = Curves(run.recording, stream), moments_between(run, stream, seed, BETWEEN)
+        for at_ms in moments:
+            said: Any = explain_curve(curves, answers.LOG, stream, at_ms).facts.get("next cycle")
+            wrong = objection(run, stream, at_ms, said)
+            assert not wrong, f"run {seed}, {stream}, {at_ms} ms: the next cycle is said to be {said}: {wrong}"
+        compared_moments += len(moments)
     count(compared_moments, "moments at which the next cycle is compared with those that ran")
 
 
 def test_while_nobody_owns_the_bucket_the_next_cycle_is_not_said_to_come_without_that(count: Count) -> None:
-    found = 0
-    for seed in RUNS:
-        run = oracle_of(seed).run
-        for stream in run.titles:
-            lost = [row["to_ms"] for row in ownership(run, stream) if row["to_ms"] is not None]
-            for at_ms in lost:
-                if owner(run, stream, at_ms)[0] is None and cause_of_log(run, stream, at_ms) == "period":
-                    said = run.recording.explain(at_ms, stream=stream).sentence
-                    assert "nobody owns" in said, f"run {seed}, {stream}, {at_ms} ms: {said}"
-                    found += 1
-    count(found, "moments at which nobody owns the bucket and no writer is behind")
-    assert found > 0
+    moments_judged = 0
+    for seed, run, stream in streams_of_runs():
+        unowned_from_ms = [row["to_ms"] for row in ownership(run, stream) if row["to_ms"] is not None]
+        for at_ms in unowned_from_ms:
+            if owner(run, stream, at_ms)[0] is None and cause_of_log(run, stream, at_ms) == "period":
+                said = run.recording.explain(at_ms, stream=stream).sentence
+                assert "nobody owns" in said, f"run {seed}, {stream}, {at_ms} ms: {said}"
+                moments_judged += 1
+    count(moments_judged, "moments at which nobody owns the bucket and no writer is behind")
+    assert moments_judged > 0
 
 
 def test_the_measures_of_a_stream_end_with_it(count: Count) -> None:
     compared_measures = 0
-    for seed in RUNS:
-        run = oracle_of(seed).run
-        for stream in run.titles:
-            said, computed = run.recording.measures(stream), measures(run, stream)
-            told = {name: said.measures[name] for name in computed}
-            assert told == pytest.approx(computed, abs=0.051), f"run {seed}, {stream}"
-            mean_ms = computed["mean lag of the lower bound (ms)"]
-            assert said.lag_ms == pytest.approx(mean_ms, abs=0.051)
-            assert mean_ms is None or f"The lower bound of {stream} lags " in said.sentence
-            compared_measures += len(told)
+    for seed, run, stream in streams_of_runs():
+        said, computed = run.recording.measures(stream), measures(run, stream)
+        told = {name: said.measures[name] for name in computed}
+        assert told == pytest.approx(computed, abs=0.051), f"run {seed}, {stream}"
+        mean_ms = computed["mean lag of the lower bound (ms)"]
+        assert said.lag_ms == pytest.approx(mean_ms, abs=0.051)
+        assert mean_ms is None or f"The lower bound of {stream} lags " in said.sentence
+        compared_measures += len(told)
     count(compared_measures, "measures of streams compared")
 
 
 def test_what_a_writer_noted_and_nobody_has_judged_yet_is_not_denied(count: Count) -> None:
-    found = 0
-    for seed in RUNS:
-        run = oracle_of(seed).run
-        for stream in run.titles:
-            curves = Curves(run.recording, stream)
-            for at_ms, row in noted_above(run, stream):
-                answer = explain_curve(curves, answers.LOG, stream, at_ms)
-                held = row["writer"] in names_of(answer.facts.get("holder"))
-                assert not (held and "noted" in answer.sentence), f"run {seed}, {stream}, {at_ms} ms: {answer.sentence}"
-                found += held
-    count(found, "moments at which a holder's time above the watermark is not judged yet")
-    assert found > 0
+    moments_judged = 0
+    for seed, run, stream in streams_of_runs():
+        curves = Curves(run.recording, stream)
+        for at_ms, row in noted_above(run, stream):
+            answer = explain_curve(curves, answers.LOG, stream, at_ms)
+            held = row["writer"] in names_of(answer.facts.get("holder"))
+            assert not (held and "noted" in answer.sentence), f"run {seed}, {stream}, {at_ms} ms: {answer.sentence}"
+            moments_judged += held
+    count(moments_judged, "moments at which a holder's time above the watermark is not judged yet")
+    assert moments_judged > 0
 
 
 def noted_above(run: Run, stream: str) -> Iterator[tuple[int, Row]]:

@@ -70,13 +70,13 @@ class LevelHistory:
         return self._curve((row["at_ms"], row["value"]) for row in mine if row["value"] is not None)
 
     @property
-    def output(self) -> str:
-        """What the curve of the watermarks that came out is called; a join sends others than those that came in."""
-        return "sent" if self.vertex in self.run.rules.joins else "coalesced"
+    def is_join(self) -> bool:
+        """Whether it is of a join, which sends other watermarks than those that came in."""
+        return self.vertex in self.run.rules.joins
 
     def coalesced(self, key: int) -> tuple[list[int], list[Value]]:
         """What came out over the clock."""
-        if self.output == "sent":
+        if self.is_join:
             queue = self.run.out_of(self.vertex, self.instance)[0]["queue"]
             items = self.run.indexed("items").get((self.execution, queue), ())
             mine = (item for item in items if item["kind"] == "watermark" and item["key"] == key)
@@ -222,7 +222,7 @@ def coalescing(
         raise ChartError(f"No watermark of key {key!r} came to {level.name!r}.", remedy=f"Choose one of: {known}.")
     inputs = zip(level.names.items(), cycle(_ROLES), strict=False)
     every = [(name, role, level.watermarks(number, chosen)) for (number, name), role in inputs]
-    every.append((level.output, "coalesced", level.coalesced(chosen)))
+    every.append(("sent" if level.is_join else "coalesced", "coalesced", level.coalesced(chosen)))
     *curves, coalesced_curve = [
         Steps(name=name, role=role, xs=xs, ys=ys)
         for name, role, points in every
@@ -272,7 +272,7 @@ def _behind(level: LevelHistory, key: int) -> list[Panel]:
 def _without_output(level: LevelHistory, key: int) -> list[Layer]:
     """The watermarks that came and let nothing out, where they are few enough; steps of a join do not tell."""
     came = [row for row in level.steps if row["key"] == key and row["value"] is not None]
-    if len(came) > _ARRIVALS_DRAWN or level.output == "sent":
+    if len(came) > _ARRIVALS_DRAWN or level.is_join:
         return []
     without_output = [row for row in came if key not in dict(row["emitted"])]
     return [
